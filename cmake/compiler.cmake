@@ -1,0 +1,21 @@
+# Compiler settings shared by every target: warnings, sanitizers, ccache.
+
+find_program(LAMINA_CCACHE ccache)
+if(LAMINA_CCACHE)
+  # Worktrees of one repository share cached objects: paths are hashed relative to the source folder.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${LAMINA_CCACHE})
+endif()
+
+add_library(lamina_compiler_options INTERFACE)
+target_compile_options(lamina_compiler_options INTERFACE -Wall -Wextra -Wshadow -Wno-missing-field-initializers)
+if(LAMINA_WARNINGS_AS_ERRORS)
+  target_compile_options(lamina_compiler_options INTERFACE -Werror)
+endif()
+if(LAMINA_SANITIZE)
+  add_compile_options(-fsanitize=${LAMINA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${LAMINA_SANITIZE})
+endif()
+# One setting for libraries and executables, so that tests can share a precompiled header.
+add_compile_options(-fPIC)

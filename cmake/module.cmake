@@ -1,0 +1,25 @@
+# lamina_module(NAME): one folder below src/ becomes one object library. Sources are globbed so that adding a
+# file touches no build file. A file named *_avx2.cc, *_avx512.cc or *_avx512vnni.cc is compiled for that
+# instruction set; its functions may only be called after a CPUID check.
+function(lamina_module name)
+  cmake_parse_arguments(arg "" "" "EXCLUDE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  foreach(pattern IN LISTS arg_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${pattern}")
+  endforeach()
+  foreach(source IN LISTS sources)
+    if(source MATCHES "_avx2\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mbmi2")
+    elseif(source MATCHES "_avx512vnni\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+        "-mavx2;-mfma;-mf16c;-mbmi2;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni")
+    elseif(source MATCHES "_avx512\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+        "-mavx2;-mfma;-mf16c;-mbmi2;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq")
+    endif()
+  endforeach()
+  add_library(lamina_${name} OBJECT ${sources})
+  target_include_directories(lamina_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(lamina_${name} PUBLIC fmt::fmt Threads::Threads PRIVATE lamina_compiler_options)
+  set_property(GLOBAL APPEND PROPERTY LAMINA_MODULES lamina_${name})
+endfunction()
