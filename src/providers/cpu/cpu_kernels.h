@@ -1,0 +1,11 @@
+// The registration functions of the CPU kernels, one per family (folder or file below providers/cpu).
+#pragma once
+
+#include "provider/kernel_registry.h"
+
+namespace lamina {
+
+// All of them.
+void RegisterCpuKernels(KernelRegistry& registry);
+
+}  // namespace lamina
