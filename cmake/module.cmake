@@ -1,6 +1,7 @@
 # lamina_module(NAME): one folder below src/ becomes one object library. Sources are globbed so that adding a
 # file touches no build file. A file named *_avx2.cc, *_avx512.cc or *_avx512vnni.cc is compiled for that
-# instruction set; its functions may only be called after a CPUID check.
+# instruction set; its functions may only be called after a CPUID check. A file named *_baseline.cc is the same
+# source without flags: its vectors, wider than the registers, are passed in memory, which g++ notes (psabi).
 function(lamina_module name)
   cmake_parse_arguments(arg "" "" "EXCLUDE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
@@ -8,7 +9,9 @@ function(lamina_module name)
     list(FILTER sources EXCLUDE REGEX "${pattern}")
   endforeach()
   foreach(source IN LISTS sources)
-    if(source MATCHES "_avx2\\.cc$")
+    if(source MATCHES "_baseline\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-Wno-psabi")
+    elseif(source MATCHES "_avx2\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mbmi2")
     elseif(source MATCHES "_avx512vnni\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
