@@ -6,6 +6,12 @@
 //
 // The canonical form is a sum of products: terms sorted, like terms merged, constants folded; floordiv, mod,
 // min and max of expressions are atoms, simplified where their value is known for all non-negative symbols.
+// A constant holds no memory.
+//
+// Sizes are bounded, so that a hostile model costs neither time nor stack: an expression with a coefficient
+// that leaves 64 bits, with atoms nested deeper than kMaxDepth or with more than kMaxSize operations is
+// *unrepresentable*. It absorbs whatever it is combined with, has no known bounds and fails to evaluate;
+// shape inference puts a fresh symbol in its place.
 #pragma once
 
 #include <array>
@@ -25,8 +31,10 @@
 
 namespace lamina {
 
-// A closed interval of values; max == kUnboundedDim means no upper bound is known.
+// A closed interval of values; max == kUnboundedDim means no upper bound is known, min == kUnboundedBelow no
+// lower bound.
 inline constexpr int64_t kUnboundedDim = std::numeric_limits<int64_t>::max();
+inline constexpr int64_t kUnboundedBelow = std::numeric_limits<int64_t>::min();
 struct DimBounds {
   int64_t min = 0;
   int64_t max = kUnboundedDim;
@@ -40,11 +48,15 @@ using SymbolBounds = std::map<std::string, DimBounds, std::less<>>;
 // Immutable; copies share structure. Thread-safe to read.
 class DimExpr {
  public:
-  DimExpr() : DimExpr(int64_t{0}) {}
-  DimExpr(int64_t value);  // NOLINT(google-explicit-constructor): integers are dimensions
+  static constexpr int kMaxSize = 512;
+  static constexpr int kMaxDepth = 24;
+
+  DimExpr() = default;
+  DimExpr(int64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): integers are dimensions
   static DimExpr Symbol(std::string_view name);
   // Parses a dim_param: a name, or an expression such as "s15 + s70", "2*seq", "floor(n/2)", "(n + 3)//4",
-  // "Max(1, n)", "Mod(n, 8)", "n % 8". A text that is not such an expression is one symbol of that name.
+  // "Max(1, n)", "Mod(n, 8)", "n % 8". A text that is not such an expression is one symbol of that name; so
+  // is a name with a hyphen or slash inside ("batch-size").
   static DimExpr FromDimParam(std::string_view text);
 
   friend DimExpr operator+(const DimExpr& a, const DimExpr& b);
@@ -58,9 +70,12 @@ class DimExpr {
   static DimExpr Min(const DimExpr& a, const DimExpr& b);
   static DimExpr Max(const DimExpr& a, const DimExpr& b);
 
+  bool representable() const;
   // The value where the expression has no symbols.
-  std::optional<int64_t> constant() const;
-  bool is_constant() const { return constant().has_value(); }
+  std::optional<int64_t> constant() const { return rep_ ? std::nullopt : std::optional<int64_t>(value_); }
+  bool is_constant() const { return rep_ == nullptr; }
+  // Whether it is this constant.
+  bool Is(int64_t value) const { return rep_ == nullptr && value_ == value; }
   // The name where the expression is one symbol, else empty.
   std::string_view symbol() const;
   // Names of all symbols in it, sorted.
@@ -73,15 +88,20 @@ class DimExpr {
   DimBounds Bounds(const SymbolBounds& bounds) const;
   DimExpr Substitute(const std::map<std::string, DimExpr, std::less<>>& replacements) const;
 
+  // "past_sequence_length + sequence_length", "2*s0 - 1", "(n + 3)//4", "Max(1, n)". FromDimParam reads it
+  // back; a symbol whose name would read as something else is quoted: 'a + b'.
   std::string ToString() const;
   friend bool operator==(const DimExpr& a, const DimExpr& b);
+  // Any total order that agrees with ==.
   friend std::strong_ordering operator<=>(const DimExpr& a, const DimExpr& b);
 
-  struct Rep;  // in dim_expr.cc
+  struct Rep;  // in dim_expr_rep.h
 
  private:
+  friend struct DimExprAccess;
   explicit DimExpr(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
-  std::shared_ptr<const Rep> rep_;
+  int64_t value_ = 0;               // of a constant
+  std::shared_ptr<const Rep> rep_;  // null for a constant
 };
 
 // The dimensions of a tensor of known rank.
@@ -91,6 +111,8 @@ struct SymbolicShape {
   int rank() const { return static_cast<int>(dims.size()); }
   DimExpr num_elements() const;
   bool is_constant() const;
+  // The shape where all dimensions are constants in range of Shape, else nothing.
+  std::optional<Shape> constant() const;
   // The concrete shape. Errors: DimExpr::Evaluate, a negative dimension, more than Shape::kMaxRank
   // dimensions.
   Result<Shape> Evaluate(const SymbolValues& values) const;
