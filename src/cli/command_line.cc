@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <map>
@@ -34,12 +35,8 @@ void ReplaceClosedStandardStreams() {
   }
 }
 
-const std::map<std::string, LogLevel>& LogLevels() {
-  static const std::map<std::string, LogLevel> levels = {
-      {"trace", LogLevel::kTrace},     {"debug", LogLevel::kDebug}, {"info", LogLevel::kInfo},
-      {"warning", LogLevel::kWarning}, {"error", LogLevel::kError}, {"off", LogLevel::kOff}};
-  return levels;
-}
+// Indexed by LogLevel.
+const std::vector<std::string> kLogLevels = {"trace", "debug", "info", "warning", "error", "off"};
 
 class CommandLine : public Commands {
  public:
@@ -82,7 +79,8 @@ class CommandLine : public Commands {
     } catch (const CLI::ParseError& error) {
       return ReportUsageError(error);
     }
-    SetLogLevel(log_level_);
+    const auto level = std::find(kLogLevels.begin(), kLogLevels.end(), log_level_);
+    SetLogLevel(static_cast<LogLevel>(level - kLogLevels.begin()));
     return Finish(out, RunHandler(out));
   }
 
@@ -98,10 +96,9 @@ class CommandLine : public Commands {
     app.set_help_flag("-h,--help", "Print this help")->group("General");
     app.set_version_flag("--version", Version(), "Print the version")->group("General");
     app.add_option("--log-level", log_level_,
-                   "Least severe messages to print: trace, debug, info, warning, error or off")
-        ->transform(CLI::CheckedTransformer(LogLevels()))
-        ->type_name("LEVEL")
-        ->default_str("warning")
+                   "Least severe messages to print: trace, debug, info, warning (default), error or off")
+        ->check(CLI::IsMember(kLogLevels))
+        ->option_text("LEVEL")
         ->group("General");
   }
 
@@ -175,7 +172,7 @@ class CommandLine : public Commands {
 
   CLI::App root_;
   std::map<const CLI::App*, CommandHandler> handlers_;
-  LogLevel log_level_ = LogLevel::kWarning;
+  std::string log_level_ = "warning";
 };
 
 }  // namespace
