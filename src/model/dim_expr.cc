@@ -1,5 +1,7 @@
 #include "model/dim_expr.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -77,11 +79,11 @@ DimExpr AddScaled(const DimExpr& a, const DimExpr& b, int64_t sign) {
     }
     Term term = *j;
     if (__builtin_mul_overflow(term.coefficient, sign, &term.coefficient)) {
-      return DimExprAccess::Unrepresentable();
+      return DimExpr::Unknown();
     }
     ++j;
     if (order == 0 && __builtin_add_overflow(term.coefficient, (i++)->coefficient, &term.coefficient)) {
-      return DimExprAccess::Unrepresentable();
+      return DimExpr::Unknown();
     }
     if (term.coefficient != 0) sum.push_back(std::move(term));
   }
@@ -99,7 +101,7 @@ void AppendArgs(AtomKind kind, const DimExpr& expr, std::vector<DimExpr>& args) 
 }
 
 DimExpr MinOrMax(AtomKind kind, const DimExpr& a, const DimExpr& b) {
-  if (!a.representable() || !b.representable()) return DimExprAccess::Unrepresentable();
+  if (!a.known() || !b.known()) return DimExpr::Unknown();
   if (a == b) return a;
   std::vector<DimExpr> candidates;
   AppendArgs(kind, a, candidates);
@@ -147,15 +149,6 @@ std::strong_ordering CompareMonomials(const Monomial& a, const Monomial& b) {
   return a.size() <=> b.size();
 }
 
-DimExpr DimExprAccess::Unrepresentable() {
-  static const std::shared_ptr<const DimExpr::Rep> rep = [] {
-    DimExpr::Rep unrepresentable;
-    unrepresentable.representable = false;
-    return std::make_shared<const DimExpr::Rep>(std::move(unrepresentable));
-  }();
-  return DimExpr(rep);
-}
-
 DimExpr DimExprAccess::FromSortedTerms(std::vector<Term> terms) {
   if (terms.empty()) return DimExpr(0);
   if (terms.size() == 1 && terms[0].monomial.empty()) return DimExpr(terms[0].coefficient);
@@ -165,10 +158,10 @@ DimExpr DimExprAccess::FromSortedTerms(std::vector<Term> terms) {
     for (const Factor& factor : term.monomial) {
       rep->depth = std::max(rep->depth, factor.atom->depth);
       rep->size += factor.atom->size;
-      if (rep->size > DimExpr::kMaxSize) return Unrepresentable();
+      if (rep->size > DimExpr::kMaxSize) return DimExpr::Unknown();
     }
   }
-  if (rep->depth > DimExpr::kMaxDepth) return Unrepresentable();
+  if (rep->depth > DimExpr::kMaxDepth) return DimExpr::Unknown();
   rep->terms = std::move(terms);
   return DimExpr(std::shared_ptr<const DimExpr::Rep>(std::move(rep)));
 }
@@ -181,7 +174,7 @@ DimExpr DimExprAccess::FromTerms(std::vector<Term> terms) {
   for (Term& term : terms) {
     if (!merged.empty() && CompareMonomials(merged.back().monomial, term.monomial) == 0) {
       int64_t& sum = merged.back().coefficient;
-      if (__builtin_add_overflow(sum, term.coefficient, &sum)) return Unrepresentable();
+      if (__builtin_add_overflow(sum, term.coefficient, &sum)) return DimExpr::Unknown();
     } else {
       if (!merged.empty() && merged.back().coefficient == 0) merged.pop_back();
       merged.push_back(std::move(term));
@@ -223,34 +216,43 @@ TermsOf::TermsOf(const DimExpr& expr) {
   }
 }
 
+DimExpr DimExpr::Unknown() {
+  static const std::shared_ptr<const Rep> rep = [] {
+    Rep unknown;
+    unknown.known = false;
+    return std::make_shared<const Rep>(std::move(unknown));
+  }();
+  return DimExpr(rep);
+}
+
 DimExpr DimExpr::Symbol(std::string_view name) {
   Atom atom;
   atom.name = name;
   return DimExprAccess::FromAtom(std::move(atom));
 }
 
-bool DimExpr::representable() const { return rep_ == nullptr || rep_->representable; }
+bool DimExpr::known() const { return rep_ == nullptr || rep_->known; }
 
 DimExpr operator+(const DimExpr& a, const DimExpr& b) {
-  if (!a.representable() || !b.representable()) return DimExprAccess::Unrepresentable();
+  if (!a.known() || !b.known()) return DimExpr::Unknown();
   if (a.Is(0)) return b;
   if (b.Is(0)) return a;
   return AddScaled(a, b, 1);
 }
 
 DimExpr operator-(const DimExpr& a, const DimExpr& b) {
-  if (!a.representable() || !b.representable()) return DimExprAccess::Unrepresentable();
+  if (!a.known() || !b.known()) return DimExpr::Unknown();
   if (b.Is(0)) return a;
   return AddScaled(a, b, -1);
 }
 
 DimExpr operator*(const DimExpr& a, const DimExpr& b) {
-  if (!a.representable() || !b.representable()) return DimExprAccess::Unrepresentable();
+  if (!a.known() || !b.known()) return DimExpr::Unknown();
   if (a.Is(1) || b.Is(0)) return b;
   if (b.Is(1) || a.Is(0)) return a;
   const TermsOf left(a);
   const TermsOf right(b);
-  if (left.size() * right.size() > kMaxProductTerms) return DimExprAccess::Unrepresentable();
+  if (left.size() * right.size() > kMaxProductTerms) return DimExpr::Unknown();
   std::vector<Term> product;
   product.reserve(left.size() * right.size());
   for (const Term& x : left) {
@@ -258,7 +260,7 @@ DimExpr operator*(const DimExpr& a, const DimExpr& b) {
       Term term;
       if (__builtin_mul_overflow(x.coefficient, y.coefficient, &term.coefficient) ||
           !MultiplyMonomials(x.monomial, y.monomial, term.monomial)) {
-        return DimExprAccess::Unrepresentable();
+        return DimExpr::Unknown();
       }
       product.push_back(std::move(term));
     }
@@ -294,6 +296,10 @@ std::strong_ordering operator<=>(const DimExpr& a, const DimExpr& b) {
     return a.rep_ ? std::strong_ordering::greater : std::strong_ordering::less;
   }
   return CompareTerms(a.rep_->terms, b.rep_->terms);
+}
+
+DimExpr DataDependentDim(std::string_view value_name, int axis) {
+  return DimExpr::Symbol(fmt::format("{}.dim{}", value_name, axis));
 }
 
 DimExpr SymbolicShape::num_elements() const {

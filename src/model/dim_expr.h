@@ -8,10 +8,11 @@
 // min and max of expressions are atoms, simplified where their value is known for all non-negative symbols.
 // A constant holds no memory.
 //
-// Sizes are bounded, so that a hostile model costs neither time nor stack: an expression with a coefficient
-// that leaves 64 bits, with atoms nested deeper than kMaxDepth or with more than kMaxSize operations is
-// *unrepresentable*. It absorbs whatever it is combined with, has no known bounds and fails to evaluate;
-// shape inference puts a fresh symbol in its place.
+// Some expressions are *unknown*: DimExpr::Unknown(), which stands for a number that nothing is known of, and
+// what is made from it. Sizes are bounded, so that a hostile model costs neither time nor stack: a
+// coefficient that leaves 64 bits, atoms nested deeper than kMaxDepth or more than kMaxSize operations make
+// an expression unknown too. It has no bounds and fails to evaluate; shape inference puts a fresh symbol in
+// its place.
 #pragma once
 
 #include <array>
@@ -54,6 +55,7 @@ class DimExpr {
   DimExpr() = default;
   DimExpr(int64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): integers are dimensions
   static DimExpr Symbol(std::string_view name);
+  static DimExpr Unknown();
   // Parses a dim_param: a name, or an expression such as "s15 + s70", "2*seq", "floor(n/2)", "(n + 3)//4",
   // "Max(1, n)", "Mod(n, 8)", "n % 8". A text that is not such an expression is one symbol of that name; so
   // is a name with a hyphen or slash inside ("batch-size").
@@ -70,7 +72,8 @@ class DimExpr {
   static DimExpr Min(const DimExpr& a, const DimExpr& b);
   static DimExpr Max(const DimExpr& a, const DimExpr& b);
 
-  bool representable() const;
+  // Unknown expressions compare equal, although the numbers may differ.
+  bool known() const;
   // The value where the expression has no symbols.
   std::optional<int64_t> constant() const { return rep_ ? std::nullopt : std::optional<int64_t>(value_); }
   bool is_constant() const { return rep_ == nullptr; }
@@ -103,6 +106,9 @@ class DimExpr {
   int64_t value_ = 0;               // of a constant
   std::shared_ptr<const Rep> rep_;  // null for a constant
 };
+
+// The symbol of a dimension that only a run tells: "NonZero_3.dim1" for axis 1 of the value NonZero_3.
+DimExpr DataDependentDim(std::string_view value_name, int axis);
 
 // The dimensions of a tensor of known rank.
 struct SymbolicShape {

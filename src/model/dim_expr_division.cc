@@ -55,7 +55,7 @@ std::optional<DimExpr> DivideExactly(const DimExpr& a, const DimExpr& b) {
   const TermsOf divisor(b);
   std::vector<Term> quotient;
   DimExpr rest = a;
-  for (int step = 0; step < DimExpr::kMaxSize && rest.representable(); ++step) {
+  for (int step = 0; step < DimExpr::kMaxSize && rest.known(); ++step) {
     if (rest.Is(0)) return DimExprAccess::FromTerms(std::move(quotient));
     std::optional<Term> term = DivideTerms(*TermsOf(rest).begin(), *divisor.begin());
     if (!term) return std::nullopt;
@@ -145,11 +145,11 @@ std::optional<std::pair<DimExpr, int64_t>> FlattenNestedDivision(const DimExpr& 
   int64_t product = 0;
   if (!divisor || *divisor <= 0 || __builtin_mul_overflow(*divisor, c, &product)) return std::nullopt;
   DimExpr numerator = dividend + DimExpr(offset) * DimExpr(*divisor);
-  if (!numerator.representable()) return std::nullopt;
+  if (!numerator.known()) return std::nullopt;
   return std::pair(std::move(numerator), product);
 }
 
-// REQUIRES: c > 0, a representable.
+// REQUIRES: c > 0, a known.
 DimExpr FloorDivByConstant(const DimExpr& a, int64_t c) {
   if (c == 1) return a;
   const SplitSum split = SplitByConstant(a, c);
@@ -172,7 +172,7 @@ DimExpr FloorDivByConstant(const DimExpr& a, int64_t c) {
   return split.quotient + MakeDivisionAtom(AtomKind::kFloorDiv, dividend, divisor);
 }
 
-// REQUIRES: c > 0, a representable.
+// REQUIRES: c > 0, a known.
 DimExpr ModByConstant(const DimExpr& a, int64_t c) {
   if (c == 1) return 0;
   const DimExpr rest = SplitByConstant(a, c).rest;
@@ -188,7 +188,7 @@ DimExpr ModByConstant(const DimExpr& a, int64_t c) {
 }  // namespace
 
 DimExpr DimExpr::FloorDiv(const DimExpr& a, const DimExpr& b) {
-  if (!a.representable() || !b.representable()) return DimExprAccess::Unrepresentable();
+  if (!a.known() || !b.known()) return DimExpr::Unknown();
   if (b.Is(0)) return MakeDivisionAtom(AtomKind::kFloorDiv, a, b);
   if (b.Is(-1)) return DimExpr(0) - a;
   if (a.is_constant() && b.is_constant()) return FloorDivide(a.value_, b.value_);
@@ -229,7 +229,7 @@ DimExpr DimExpr::CeilDiv(const DimExpr& a, const DimExpr& b) {
 }
 
 DimExpr DimExpr::Mod(const DimExpr& a, const DimExpr& b) {
-  if (!a.representable() || !b.representable()) return DimExprAccess::Unrepresentable();
+  if (!a.known() || !b.known()) return DimExpr::Unknown();
   if (b.Is(0)) return MakeDivisionAtom(AtomKind::kMod, a, b);
   if (b.Is(-1)) return 0;
   if (a.is_constant() && b.is_constant()) return FloorModulo(a.value_, b.value_);

@@ -175,7 +175,7 @@ Interval BoundsOfAtom(const Atom& atom, const SymbolBounds& bounds) {
 }
 
 Interval BoundsOf(const DimExpr& expr, const SymbolBounds& bounds) {
-  if (!expr.representable()) return {-kInfinity, kInfinity};
+  if (!expr.known()) return {-kInfinity, kInfinity};
   Interval sum{0, 0};
   for (const Term& term : TermsOf(expr)) {
     Interval product{term.coefficient, term.coefficient};
@@ -226,7 +226,7 @@ DimExpr RaiseToPower(DimExpr base, int32_t power) {
 }  // namespace
 
 Result<int64_t> DimExpr::Evaluate(const SymbolValues& values) const {
-  if (!representable()) return OverflowError(*this);
+  if (!known()) return InvalidArgumentError("the dimension is not known");
   if (is_constant()) return value_;
   Int128 sum = 0;
   for (const Term& term : rep_->terms) {
@@ -249,7 +249,7 @@ DimBounds DimExpr::Bounds(const SymbolBounds& bounds) const {
 }
 
 DimExpr DimExpr::Substitute(const std::map<std::string, DimExpr, std::less<>>& replacements) const {
-  if (is_constant() || !representable()) return *this;
+  if (is_constant() || !known()) return *this;
   DimExpr sum = 0;
   for (const Term& term : rep_->terms) {
     DimExpr product = term.coefficient;

@@ -29,7 +29,7 @@ struct Factor {
   int32_t power = 1;
 };
 
-// Higher powers are unrepresentable.
+// Higher powers are unknown.
 inline constexpr int32_t kMaxPower = 32;
 
 // Factors in ascending order of their atoms; empty for the constant term.
@@ -46,7 +46,7 @@ struct DimExpr::Rep {
   std::vector<Term> terms;
   int depth = 1;
   int size = 1;
-  bool representable = true;
+  bool known = true;
 };
 
 std::strong_ordering CompareAtoms(const Atom& a, const Atom& b);
@@ -59,7 +59,7 @@ struct DimExprAccess {
   // Sorts and merges first.
   static DimExpr FromTerms(std::vector<Term> terms);
   static DimExpr FromAtom(Atom atom);
-  static DimExpr Unrepresentable();
+  static DimExpr Unknown();
   // The atom where the expression is exactly one, else null.
   static const Atom* SingleAtom(const DimExpr& expr);
   static const DimExpr::Rep* rep(const DimExpr& expr) { return expr.rep_.get(); }

@@ -43,7 +43,7 @@ class Parser {
     SkipSpaces();
     if (!value || position_ != text_.size()) return std::nullopt;
     DimExpr expr = Floor(*value);
-    if (!expr.representable()) return std::nullopt;
+    if (!expr.known()) return std::nullopt;
     return expr;
   }
 
@@ -352,7 +352,7 @@ DimExpr DimExpr::FromDimParam(std::string_view text) {
 
 std::string DimExpr::ToString() const {
   if (is_constant()) return std::to_string(value_);
-  if (!representable()) return "unrepresentable";
+  if (!known()) return "?";
   if (const Atom* atom = DimExprAccess::SingleAtom(*this);
       atom != nullptr && atom->kind == AtomKind::kSymbol) {
     return SymbolText(atom->name);
