@@ -66,12 +66,13 @@ Result<uint64_t> TensorBytes(DataType type, const Shape& shape) {
     if (dim == 0) empty = true;
     overflow |= dim > 0 && __builtin_mul_overflow(elements, static_cast<uint64_t>(dim), &elements);
   }
-  if (empty) return uint64_t{0};
-  // The limit leaves room for callers to add offsets and alignment without checks of their own.
+  // The limit leaves room for callers to add offsets and alignment without checks of their own. It holds for
+  // empty tensors too: partial products of their dimensions must not overflow either.
   if (overflow || elements > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) / 256) {
     return InvalidArgumentError("shape {} of {} is too large: the number of its elements overflows",
                                 shape.ToString(), DataTypeName(type));
   }
+  if (empty) return uint64_t{0};
   return (elements * static_cast<uint64_t>(bits) + 7) / 8;
 }
 

@@ -22,25 +22,43 @@ struct TypeAndShape {
   std::optional<SymbolicShape> shape;  // of the tensor, or of the tensors in the container
 };
 
-// A sparse tensor constant: `values` [nnz], `indices` [nnz] or [nnz, rank], dense shape.
-struct SparseTensor {
-  Initializer values;
-  Initializer indices;
-  Shape shape;
+// Kinds of attribute values with the numbers of ONNX AttributeProto.AttributeType.
+enum class AttributeType : int32_t {
+  kUndefined = 0,
+  kFloat = 1,
+  kInt = 2,
+  kString = 3,
+  kTensor = 4,
+  kGraph = 5,
+  kFloats = 6,
+  kInts = 7,
+  kStrings = 8,
+  kTensors = 9,
+  kGraphs = 10,
+  kSparseTensor = 11,
+  kSparseTensors = 12,
+  kTypeProto = 13,
+  kTypeProtos = 14,
 };
 
+// monostate: the value comes from the calling node (ref_name).
 using AttributeValue =
     std::variant<std::monostate, float, int64_t, std::string, std::shared_ptr<const Initializer>,
                  std::shared_ptr<Graph>, std::shared_ptr<const SparseTensor>, TypeAndShape,
                  std::vector<float>, std::vector<int64_t>, std::vector<std::string>,
                  std::vector<std::shared_ptr<const Initializer>>, std::vector<std::shared_ptr<Graph>>,
-                 std::vector<TypeAndShape>>;
+                 std::vector<std::shared_ptr<const SparseTensor>>, std::vector<TypeAndShape>>;
 
 struct Attribute {
   Name name;
   AttributeValue value;
-  // In the body of a local function: the attribute of the calling node it takes its value from.
+  // In the body of a local function: the attribute of the calling node it takes its value from, and the type
+  // that value must have.
   Name ref_name;
+  AttributeType ref_type = AttributeType::kUndefined;
+
+  // The type of `value`, or ref_type.
+  AttributeType type() const;
 };
 
 }  // namespace lamina

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,13 +35,16 @@ using NodeId = Id<struct NodeTag>;
 using ValueId = Id<struct ValueTag>;
 using InitializerId = Id<struct InitializerTag>;
 
-// A place where a value is read: input `input_index` of `node`, or kCapture: inside a subgraph of `node`.
+// A place where a value is read: input `input_index` of `node`, or kCapture: inside the subgraphs of `node`
+// (one use, however many subgraphs and places).
 struct Use {
   static constexpr int32_t kCapture = -1;
   NodeId node;
   int32_t input_index = 0;
   friend bool operator==(const Use&, const Use&) = default;
 };
+
+using MetadataProps = std::vector<std::pair<std::string, std::string>>;
 
 // An edge of the graph: produced once (by a node, the caller, an initializer or an outer graph), read by
 // uses.
@@ -55,19 +59,20 @@ struct ValueInfo {
   bool is_graph_input = false;
   bool is_graph_output = false;
   std::vector<Use> uses;
+  MetadataProps metadata_props;
 };
-
-using MetadataProps = std::vector<std::pair<std::string, std::string>>;
 
 struct Node {
   Name name;  // unique in its graph; given one where the file has none
   Name op_type;
   Name domain;                   // "" is ai.onnx
+  Name overload;                 // tells local functions of one domain and name apart
   int since_version = 0;         // the opset version the model imports for the domain
   std::vector<ValueId> inputs;   // invalid: an optional input that is absent
   std::vector<ValueId> outputs;  // invalid: an optional output that is not wanted
   std::vector<Attribute> attributes;
   MetadataProps metadata_props;
+  std::string doc_string;
   bool alive = true;
 
   const Attribute* FindAttribute(std::string_view attribute) const;
@@ -89,6 +94,10 @@ class Graph {
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
   Graph* parent() const { return parent_; }
+  // In a subgraph: the node of the parent that holds it; invalid until that node is added.
+  NodeId owner() const { return owner_; }
+  const std::string& doc_string() const { return doc_string_; }
+  void set_doc_string(std::string text) { doc_string_ = std::move(text); }
   NamePool& names() const { return *names_; }
   const std::shared_ptr<NamePool>& shared_names() const { return names_; }
 
@@ -107,9 +116,11 @@ class Graph {
   std::span<const ValueId> outputs() const { return outputs_; }
   MetadataProps& metadata_props() { return metadata_props_; }
   const MetadataProps& metadata_props() const { return metadata_props_; }
-  int num_alive_nodes() const;
+  int num_alive_nodes() const { return num_alive_nodes_; }
 
+  // Of this graph alone (captured values included); invalid where there is none.
   ValueId FindValue(std::string_view value_name) const;
+  NodeId FindNode(std::string_view node_name) const;
   // The initializer where the value is a constant (of this graph or captured from a parent), else null.
   const Initializer* ConstantOf(ValueId id) const;
 
@@ -121,22 +132,29 @@ class Graph {
   void AddOutput(ValueId id);
   // The value `id` becomes the constant.
   InitializerId AddInitializer(ValueId id, Initializer initializer);
-  // The value of this subgraph that stands for `outer_value` of the parent graph; made on first use.
+  // The value of this subgraph that stands for `outer_value` of the parent graph; made on first use. The
+  // parent counts it as a use by the owner while something here uses it.
   ValueId CaptureOuter(ValueId outer_value);
-  // Adds a node, and itself as producer of `outputs` and user of `inputs`. The name is made unique.
+  // The value called `value_name` as seen from this graph: its own, else captured from the nearest graph
+  // around it that has one; invalid where there is none.
+  ValueId ResolveName(std::string_view value_name);
+  // Adds a node, and itself as producer of `outputs` and user of `inputs` and of what its subgraphs capture.
+  // The name is made unique. REQUIRES: `outputs` have no producer.
   NodeId AddNode(std::string_view node_name, std::string_view op_type, std::string_view domain,
                  int since_version, std::vector<ValueId> inputs, std::vector<ValueId> outputs,
                  std::vector<Attribute> attributes = {}, MetadataProps metadata_props = {});
   // Removes the node and its uses; its outputs lose their producer. REQUIRES: alive.
   void RemoveNode(NodeId id);
-  // Every use of `from` (also as graph output) becomes a use of `to`.
+  // Every use of `from` (also in subgraphs and as graph output) becomes a use of `to`. A graph output keeps
+  // its name: `to` swaps names with `from`. REQUIRES then: `to` has a producer and is not a graph output.
   void ReplaceUses(ValueId from, ValueId to);
   void SetInput(NodeId node, int input_index, ValueId value);
   Node& mutable_node(NodeId id) { return nodes_[static_cast<size_t>(id.index)]; }
   ValueInfo& mutable_value(ValueId id) { return values_[static_cast<size_t>(id.index)]; }
   Initializer& mutable_initializer(InitializerId id) { return initializers_[static_cast<size_t>(id.index)]; }
 
-  // A name that is free in the graph: `base`, or `base` + "_token_N" where it is taken.
+  // A name that is free: `base`, or `base` + "_token_N" where it is taken. Names of values are free in the
+  // whole model, so that subgraphs can capture them.
   Name GenerateNodeName(std::string_view base);
   Name GenerateValueName(std::string_view base);
 
@@ -145,17 +163,33 @@ class Graph {
   Result<std::vector<NodeId>> TopologicalOrder() const;
 
  private:
+  void AddUse(ValueId id, Use use);
+  void RemoveUse(ValueId id, Use use);
+  bool IsUsed(const ValueInfo& info) const { return !info.uses.empty() || info.is_graph_output; }
+  // A captured value became used, or unused: the parent's use by the owner follows.
+  void RegisterCapture(const ValueInfo& captured);
+  void ReleaseCapture(const ValueInfo& captured);
+  // Whether any subgraph of `node` uses the value `id` of this graph.
+  bool SubgraphsUse(const Node& node, ValueId id) const;
+  Name WithToken(std::string_view base, const std::function<bool(std::string_view)>& is_taken);
+  NodeId NextId() const { return NodeId{static_cast<int32_t>(nodes_.size())}; }
+
   std::shared_ptr<NamePool> names_;
   Graph* parent_;
+  NodeId owner_;
   std::string name_;
+  std::string doc_string_;
   std::vector<Node> nodes_;
   std::vector<ValueInfo> values_;
   std::vector<Initializer> initializers_;
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
   MetadataProps metadata_props_;
+  int num_alive_nodes_ = 0;
   std::unordered_map<Name, ValueId> value_by_name_;
   std::unordered_map<Name, NodeId> node_by_name_;
+  std::unordered_map<int32_t, ValueId> capture_by_outer_;  // index of the parent's value -> value here
+  std::unordered_map<Name, int> last_token_;               // the last N of "_token_N" tried for a base
 };
 
 }  // namespace lamina

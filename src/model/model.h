@@ -17,6 +17,7 @@ struct LocalFunction {
   std::string domain;
   std::string name;
   std::string overload;
+  std::string doc_string;
   std::vector<std::string> attributes;  // formal attribute names without default
   std::vector<Attribute> attribute_defaults;
   std::map<std::string, int> opset_imports;  // domain -> version
@@ -37,8 +38,10 @@ struct Model {
   std::unique_ptr<Graph> graph;
   std::vector<LocalFunction> functions;
 
-  // The file it was read from, empty for a model from bytes; external data lies relative to its folder.
+  // The file it was read from; empty for a model from bytes.
   std::string path;
+  // Where external data lies; empty for a model from bytes that was given none.
+  std::string folder;
   // Keeps the mapped file or the caller's bytes alive: initializers are views into it.
   std::shared_ptr<const void> storage;
 };
