@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lamina::testing {
 
@@ -12,6 +13,10 @@ std::string SourcePath(const std::string& relative);
 // Absolute path of `relative` inside the optional test data folder ($LAMINA_TEST_DATA, else ../shared beside
 // the checkout), or nothing where it is absent: the caller then skips with a message naming it.
 std::optional<std::string> SharedPath(const std::string& relative);
+
+// The folder with the ONNX node tests (one folder `test_*` for each), unpacked from the optional test data
+// into the build folder once, or nothing where the data is absent.
+std::optional<std::string> NodeTestsPath();
 
 // A fresh empty folder below the system's temporary folder, removed when the object goes.
 class TempDir {
@@ -26,6 +31,10 @@ class TempDir {
  private:
   std::string path_;
 };
+
+// Every model file (*.onnx) that tests may read: of this repository, and of the optional test data where it
+// is there. Sorted.
+std::vector<std::string> AllModelFiles();
 
 std::string ReadWholeFile(const std::string& path);
 void WriteWholeFile(const std::string& path, const std::string& bytes);

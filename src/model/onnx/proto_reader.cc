@@ -154,12 +154,8 @@ std::string_view ProtoReader::Text() {
 
 ProtoReader ProtoReader::Message() {
   const std::span<const std::byte> bytes = Bytes();
-  if (!ok()) return {};
-  if (depth_ == kMaxDepth) {
-    Fail("messages are nested more than {} deep", kMaxDepth);
-    return {};
-  }
-  return ProtoReader(file_, bytes, depth_ + 1);
+  if (ok() && depth_ == kMaxDepth) Fail("messages are nested more than {} deep", kMaxDepth);
+  return ok() ? ProtoReader(file_, bytes, depth_ + 1) : ProtoReader(file_, file_->bytes().first(0), depth_);
 }
 
 }  // namespace lamina::onnx

@@ -60,7 +60,7 @@ class ProtoReader {
  public:
   static constexpr int kMaxDepth = 100;
 
-  // Of an empty message.
+  // Of an absent message: it has no fields.
   ProtoReader() = default;
   // Of the whole file.
   explicit ProtoReader(ProtoFile* file);
