@@ -2,6 +2,9 @@
 
 namespace lamina {
 
-void RegisterCpuKernels(KernelRegistry&) {}
+void RegisterCpuKernels(KernelRegistry& registry) {
+  RegisterMatMul(registry);
+  RegisterGemm(registry);
+}
 
 }  // namespace lamina

@@ -8,4 +8,7 @@ namespace lamina {
 // All of them.
 void RegisterCpuKernels(KernelRegistry& registry);
 
+void RegisterMatMul(KernelRegistry& registry);
+void RegisterGemm(KernelRegistry& registry);
+
 }  // namespace lamina

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/thread_pool.h"
+
 namespace lamina {
 
 extern const VecMath kVecMathBaseline;
@@ -44,6 +46,15 @@ void ConvertFromFloat(DataType type, const float* input, void* output, int64_t c
   } else {
     ActiveVecMath().float_to_bfloat16(input, static_cast<Bfloat16*>(output), count);
   }
+}
+
+void ConvertToFloat(ThreadPool& threads, DataType type, const void* input, float* output, int64_t count) {
+  constexpr int64_t kGrain = 32768;
+  const int64_t element_bytes = DataTypeBits(type) / 8;
+  threads.ParallelFor(count, kGrain, [&](int64_t begin, int64_t end, int) {
+    ConvertToFloat(type, static_cast<const char*>(input) + begin * element_bytes, output + begin,
+                   end - begin);
+  });
 }
 
 }  // namespace lamina

@@ -15,6 +15,8 @@
 
 namespace lamina {
 
+class ThreadPool;
+
 struct VecMath {
   using Unary = void (*)(const float* input, float* output, int64_t count);
   Unary exp;
@@ -39,5 +41,7 @@ const VecMath& ActiveVecMath();
 // `count` elements of type float, float16 or bfloat16 from or to floats. REQUIRES: one of these types.
 void ConvertToFloat(DataType type, const void* input, float* output, int64_t count);
 void ConvertFromFloat(DataType type, const float* input, void* output, int64_t count);
+// The same, split over threads.
+void ConvertToFloat(ThreadPool& threads, DataType type, const void* input, float* output, int64_t count);
 
 }  // namespace lamina
