@@ -31,6 +31,7 @@ class OpTester {
 
   OpTester& Attr(std::string_view name, AttributeValue value);
   OpTester& Attr(std::string_view name, int value) { return Attr(name, AttributeValue(int64_t{value})); }
+  OpTester& Attr(std::string_view name, float value) { return Attr(name, AttributeValue(value)); }
   OpTester& Attr(std::string_view name, const char* value) {
     return Attr(name, AttributeValue(std::string(value)));
   }
