@@ -10,5 +10,9 @@ void RegisterCpuKernels(KernelRegistry& registry);
 
 void RegisterMatMul(KernelRegistry& registry);
 void RegisterGemm(KernelRegistry& registry);
+void RegisterLayerNorm(KernelRegistry& registry);
+void RegisterSkipLayerNorm(KernelRegistry& registry);
+void RegisterSoftmax(KernelRegistry& registry);
+void RegisterRotaryEmbedding(KernelRegistry& registry);
 
 }  // namespace lamina

@@ -140,8 +140,8 @@ LAMINA_INLINE void StorePartial(T* target, VecF value, int64_t count) {
 // The eight lanes that reductions end with.
 LAMINA_INLINE VecF8 FoldAdd(VecF value) {
 #if defined(__AVX512F__)
-  return reinterpret_cast<VecF8>(_mm512_castps512_ps256(value)) +
-         reinterpret_cast<VecF8>(_mm512_maskz_extractf32x8_ps(0xff, value, 1));
+  return __builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7) +
+         __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15);
 #else
   return value;
 #endif
