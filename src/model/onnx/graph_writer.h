@@ -1,0 +1,43 @@
+// Writes GraphProto and FunctionProto.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <protozero/pbf_writer.hpp>
+#include <string>
+
+#include "lamina/status.h"
+#include "model/model.h"
+
+namespace lamina::onnx {
+
+// Each import as a message in field `field` of `message`.
+void WriteOpsetImports(const std::map<std::string, int>& imports, uint32_t field,
+                       protozero::pbf_writer& message);
+
+// Decides where the elements of an initializer are written: returns it as it is, or with another source.
+using InitializerPlacer = std::function<Result<Initializer>(const Initializer&)>;
+
+class GraphWriter {
+ public:
+  // `placer` may be empty: then initializers are written as they are.
+  GraphWriter(int64_t ir_version, InitializerPlacer placer)
+      : ir_version_(ir_version), placer_(std::move(placer)) {}
+
+  // INVALID_MODEL where the graph has a cycle; UNSUPPORTED where a value of a subgraph hides an outer value
+  // that the subgraph reads; errors of the placer.
+  Status WriteGraph(const Graph& graph, protozero::pbf_writer& message) const;
+  Status WriteFunction(const LocalFunction& function, protozero::pbf_writer& message) const;
+
+ private:
+  Status WriteNodes(const Graph& graph, uint32_t node_field, protozero::pbf_writer& message) const;
+  Status WriteNode(const Graph& graph, const Node& node, protozero::pbf_writer& message) const;
+  Status WriteAttribute(const Attribute& attribute, protozero::pbf_writer& message) const;
+  Status WriteInitializers(const Graph& graph, protozero::pbf_writer& message) const;
+
+  int64_t ir_version_;
+  InitializerPlacer placer_;
+};
+
+}  // namespace lamina::onnx
