@@ -92,7 +92,8 @@ Status GraphWriter::WriteGraph(const Graph& graph, pbf_writer& message) const {
   return {};
 }
 
-Status GraphWriter::WriteFunction(const LocalFunction& function, pbf_writer& message) const {
+Status WriteFunction(const LocalFunction& function, int64_t ir_version, pbf_writer& message) {
+  const GraphWriter writer(ir_version, function.opset_imports, {});
   const Graph& body = *function.body;
   AddText(FunctionProto::kName, function.name, message);
   for (const ValueId input : body.inputs()) AddText(FunctionProto::kInput, body.value(input).name, message);
@@ -101,13 +102,13 @@ Status GraphWriter::WriteFunction(const LocalFunction& function, pbf_writer& mes
   for (const std::string& attribute : function.attributes) {
     AddText(FunctionProto::kAttribute, attribute, message);
   }
-  LAMINA_RETURN_IF_ERROR(WriteNodes(body, FunctionProto::kNode, message));
+  LAMINA_RETURN_IF_ERROR(writer.WriteNodes(body, FunctionProto::kNode, message));
   AddOptionalText(FunctionProto::kDocString, function.doc_string, message);
   WriteOpsetImports(function.opset_imports, FunctionProto::kOpsetImport, message);
   AddOptionalText(FunctionProto::kDomain, function.domain, message);
   for (const Attribute& attribute : function.attribute_defaults) {
     pbf_writer attribute_message(message, FunctionProto::kAttributeProto);
-    LAMINA_RETURN_IF_ERROR(WriteAttribute(attribute, attribute_message));
+    LAMINA_RETURN_IF_ERROR(writer.WriteAttribute(attribute, attribute_message));
   }
   WriteValueInfos(body, FunctionProto::kValueInfo, /*with_outputs=*/true, message);
   AddOptionalText(FunctionProto::kOverload, function.overload, message);
@@ -145,6 +146,11 @@ Status GraphWriter::WriteNodes(const Graph& graph, uint32_t node_field, pbf_writ
 }
 
 Status GraphWriter::WriteNode(const Graph& graph, const Node& node, pbf_writer& message) const {
+  const auto import = opset_imports_.find(node.domain.str());
+  if (import != opset_imports_.end() && import->second != node.since_version) {
+    return UnsupportedError("node '{}' ({}) is of opset version {}, but version {} is imported",
+                            node.name.view(), node.op_type.view(), node.since_version, import->second);
+  }
   for (const ValueId input : node.inputs) AddText(NodeProto::kInput, NameInFile(graph, input), message);
   for (const ValueId output : node.outputs) AddText(NodeProto::kOutput, NameInFile(graph, output), message);
   AddText(NodeProto::kName, node.name, message);

@@ -19,24 +19,29 @@ void WriteOpsetImports(const std::map<std::string, int>& imports, uint32_t field
 // Decides where the elements of an initializer are written: returns it as it is, or with another source.
 using InitializerPlacer = std::function<Result<Initializer>(const Initializer&)>;
 
+Status WriteFunction(const LocalFunction& function, int64_t ir_version, protozero::pbf_writer& message);
+
 class GraphWriter {
  public:
   // `placer` may be empty: then initializers are written as they are.
-  GraphWriter(int64_t ir_version, InitializerPlacer placer)
-      : ir_version_(ir_version), placer_(std::move(placer)) {}
+  GraphWriter(int64_t ir_version, const std::map<std::string, int>& opset_imports, InitializerPlacer placer)
+      : ir_version_(ir_version), opset_imports_(opset_imports), placer_(std::move(placer)) {}
 
   // INVALID_MODEL where the graph has a cycle; UNSUPPORTED where a value of a subgraph hides an outer value
-  // that the subgraph reads; errors of the placer.
+  // that the subgraph reads, and where a node is of another opset version than the imports say (an inlined
+  // function may bring such nodes); errors of the placer.
   Status WriteGraph(const Graph& graph, protozero::pbf_writer& message) const;
-  Status WriteFunction(const LocalFunction& function, protozero::pbf_writer& message) const;
+
+  // The parts that functions have too.
+  Status WriteNodes(const Graph& graph, uint32_t node_field, protozero::pbf_writer& message) const;
+  Status WriteAttribute(const Attribute& attribute, protozero::pbf_writer& message) const;
 
  private:
-  Status WriteNodes(const Graph& graph, uint32_t node_field, protozero::pbf_writer& message) const;
   Status WriteNode(const Graph& graph, const Node& node, protozero::pbf_writer& message) const;
-  Status WriteAttribute(const Attribute& attribute, protozero::pbf_writer& message) const;
   Status WriteInitializers(const Graph& graph, protozero::pbf_writer& message) const;
 
   int64_t ir_version_;
+  const std::map<std::string, int>& opset_imports_;
   InitializerPlacer placer_;
 };
 

@@ -1,6 +1,7 @@
 #include "model/onnx/model_reader.h"
 
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -90,7 +91,11 @@ Result<std::unique_ptr<Model>> ReadNamed(const std::string& name, std::span<cons
   model->graph = std::make_unique<Graph>(model->names, nullptr);
   model->storage = std::move(owner);
   ProtoFile file(name, bytes);
-  LAMINA_RETURN_IF_ERROR(ReadModelInto(file, *model));
+  try {
+    LAMINA_RETURN_IF_ERROR(ReadModelInto(file, *model));
+  } catch (const std::bad_alloc&) {
+    return ResourceExhaustedError("{}: not enough host memory to read the model", name);
+  }
   return model;
 }
 

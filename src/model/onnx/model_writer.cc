@@ -89,7 +89,7 @@ Result<std::string> Encode(const Model& model, const ModelWriteOptions& options,
   pbf_writer message(bytes);
   WriteHead(model, message);
   Placer placer(options, data);
-  const GraphWriter graphs(model.ir_version,
+  const GraphWriter graphs(model.ir_version, model.opset_imports,
                            [&placer](const Initializer& initializer) { return placer(initializer); });
   {
     pbf_writer graph(message, ModelProto::kGraph);
@@ -99,7 +99,7 @@ Result<std::string> Encode(const Model& model, const ModelWriteOptions& options,
   WriteMetadata(model.metadata_props, ModelProto::kMetadataProps, message);
   for (const LocalFunction& function : model.functions) {
     pbf_writer function_message(message, ModelProto::kFunctions);
-    LAMINA_RETURN_IF_ERROR(graphs.WriteFunction(function, function_message));
+    LAMINA_RETURN_IF_ERROR(WriteFunction(function, model.ir_version, function_message));
   }
   if (bytes.size() > kMaxModelBytes) return TooLarge(bytes.size());
   return bytes;

@@ -303,9 +303,13 @@ class ValueWriter {
 
 Result<Value> ReadValue(std::span<const std::byte> bytes, const std::string& name, const ValueType& type) {
   onnx::ProtoFile file(name, bytes);
-  Value value = onnx::ValueReader::Read(onnx::ProtoReader(&file), type);
-  if (!file.ok()) return file.status();
-  return value;
+  try {
+    Value value = onnx::ValueReader::Read(onnx::ProtoReader(&file), type);
+    if (!file.ok()) return file.status();
+    return value;
+  } catch (const std::bad_alloc&) {
+    return ResourceExhaustedError("{}: not enough host memory to read the value", name);
+  }
 }
 
 Result<Value> ReadValueFile(const std::string& path, const ValueType& type, const FileSystem& files) {
