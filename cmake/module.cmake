@@ -26,3 +26,17 @@ function(lamina_module name)
   target_link_libraries(lamina_${name} PUBLIC fmt::fmt Threads::Threads PRIVATE lamina_compiler_options)
   set_property(GLOBAL APPEND PROPERTY LAMINA_MODULES lamina_${name})
 endfunction()
+
+# A library that a module uses: found here, and again by those who use the installed package.
+macro(lamina_find_package name)
+  find_package(${name} REQUIRED GLOBAL ${ARGN})
+  string(JOIN " " lamina_find_arguments ${name} ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY LAMINA_PACKAGE_DEPENDENCIES "find_dependency(${lamina_find_arguments})")
+endmacro()
+
+# The same for a library known to pkg-config; it becomes the target PkgConfig::<prefix>.
+macro(lamina_find_pkg_config prefix module)
+  pkg_check_modules(${prefix} REQUIRED IMPORTED_TARGET GLOBAL ${module})
+  set_property(GLOBAL APPEND PROPERTY LAMINA_PACKAGE_DEPENDENCIES
+               "pkg_check_modules(${prefix} REQUIRED IMPORTED_TARGET ${module})")
+endmacro()

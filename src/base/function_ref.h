@@ -17,8 +17,8 @@ class FunctionRef<R(Args...)> {
   // Binds to any callable; one that is a temporary lives until the end of the full expression.
   template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, FunctionRef> &&
                                                     std::is_invocable_r_v<R, F&, Args...>>>
-  FunctionRef(
-      F&& callable) noexcept {  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): like std::function
+  FunctionRef(F&& callable) noexcept {
     if constexpr (std::is_function_v<std::remove_reference_t<F>>) {
       target_.function = reinterpret_cast<void (*)()>(&callable);
       call_ = [](Target target, Args... args) -> R {

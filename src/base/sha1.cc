@@ -44,7 +44,11 @@ void Sha1::Compress(const std::byte* block) {
   }
   for (size_t i = 16; i < 80; ++i) w[i] = std::rotl(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
 
-  auto [a, b, c, d, e] = state_;
+  uint32_t a = state_[0];
+  uint32_t b = state_[1];
+  uint32_t c = state_[2];
+  uint32_t d = state_[3];
+  uint32_t e = state_[4];
   const auto round = [&](uint32_t f, uint32_t constant, uint32_t word) {
     const uint32_t next = std::rotl(a, 5) + f + e + constant + word;
     e = d;

@@ -91,7 +91,7 @@ std::string Device::ToString() const {
 }
 
 std::string ValueType::ToString() const {
-  const std::string tensor = fmt::format("tensor({})", DataTypeName(element));
+  std::string tensor = fmt::format("tensor({})", DataTypeName(element));
   switch (kind) {
     case ValueKind::kUndefined:
       return "undefined";
