@@ -3,6 +3,35 @@
 namespace lamina {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
+  RegisterArithmeticKernels(registry);
+  RegisterVariadicKernels(registry);
+  RegisterPowKernels(registry);
+  RegisterCompareKernels(registry);
+  RegisterLogicalKernels(registry);
+  RegisterWhereKernels(registry);
+  RegisterUnaryMathKernels(registry);
+  RegisterActivationKernels(registry);
+  RegisterClipKernels(registry);
+  RegisterTransposeKernels(registry);
+  RegisterReshapeKernels(registry);
+  RegisterSliceKernels(registry);
+  RegisterExpandKernels(registry);
+  RegisterGatherKernels(registry);
+  RegisterScatterKernels(registry);
+  RegisterConstantKernels(registry);
+  RegisterCastKernels(registry);
+  RegisterSelectKernels(registry);
+  RegisterPadKernels(registry);
+  RegisterReduceKernels(registry);
+  RegisterArgReduceKernels(registry);
+  RegisterCumulativeKernels(registry);
+  RegisterConvKernels(registry);
+  RegisterPoolKernels(registry);
+  RegisterConvTransposeKernels(registry);
+  RegisterBatchNormKernels(registry);
+  RegisterNormalizeKernels(registry);
+  RegisterRandomKernels(registry);
+  RegisterResizeKernels(registry);
   RegisterMatMul(registry);
   RegisterGemm(registry);
   RegisterLayerNorm(registry);
