@@ -20,7 +20,7 @@ endif()
 if(LAMINA_SANITIZE)
   add_compile_options(-fsanitize=${LAMINA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   # The sanitizers' instrumentation confuses g++'s flow analysis.
-  add_compile_options(-Wno-maybe-uninitialized)
+  add_compile_options(-Wno-maybe-uninitialized -Wno-stringop-overread)
   add_link_options(-fsanitize=${LAMINA_SANITIZE})
 endif()
 # One setting for libraries and executables, so that tests can share a precompiled header.
