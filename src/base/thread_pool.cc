@@ -8,7 +8,6 @@
 #include <xmmintrin.h>
 
 #include <algorithm>
-#include <cassert>
 #include <chrono>
 #include <climits>
 #include <csignal>
@@ -148,8 +147,8 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::ParallelFor(int64_t count, int64_t grain, Body body) {
-  assert(grain >= 1);
   if (count <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
   const int64_t chunks = (count - 1) / grain + 1;
   if (chunks == 1 || threads_.empty() || t_current.pool != nullptr) {
     const int worker = t_current.pool == this ? t_current.worker : 0;

@@ -51,7 +51,7 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // REQUIRES: grain >= 1. A count of 0 or less calls nothing.
+  // A count of 0 or less calls nothing; a grain below 1 counts as 1.
   void ParallelFor(int64_t count, int64_t grain, Body body);
 
   // While one lives, idle workers stay awake for up to 1 ms instead of 0.1 ms. Hold it across the operators

@@ -64,6 +64,9 @@ TEST(ThreadPoolTest, EmptyAndHugeRanges) {
   std::atomic<int64_t> covered{0};
   pool.ParallelFor(kMax, kMax / 3, [&](int64_t begin, int64_t end, int) { covered += end - begin; });
   EXPECT_EQ(covered, kMax);
+  std::atomic<int> chunks{0};
+  pool.ParallelFor(3, 0, [&](int64_t, int64_t, int) { ++chunks; });
+  EXPECT_EQ(chunks, 3);
 }
 
 TEST(ThreadPoolTest, AllThreadsTakePart) {
