@@ -19,7 +19,7 @@ DimExpr ReadDimension(ProtoReader message, std::string_view value_name, int axis
   }
   if (value && *value >= 0) return {*value};  // some writers store -1 for "not known"
   if (!param.empty()) return DimExpr::FromDimParam(param);
-  return DimExpr::Symbol(fmt::format("{}[{}]", value_name, axis));
+  return DataDependentDim(value_name, axis);
 }
 
 SymbolicShape ReadShape(ProtoReader message, std::string_view value_name) {
