@@ -64,7 +64,9 @@ std::vector<int32_t> OrderItems(const PackingProblem& problem, GreedyOrder order
 class PlacedIndex {
  public:
   explicit PlacedIndex(const PackingProblem& problem)
-      : problem_(problem), narrow_(static_cast<size_t>(problem.section_count)), seen_(problem.items.size(), 0) {}
+      : problem_(problem),
+        narrow_(static_cast<size_t>(problem.section_count)),
+        seen_(problem.items.size(), 0) {}
 
   void Insert(int32_t id) {
     const PackingItem& item = Item(id);
@@ -121,7 +123,8 @@ void AppendForbidden(const PackingItem& item, const PackingItem& placed, int64_t
 }
 
 int64_t LowestFreeOffset(std::vector<Forbidden>& forbidden, int64_t alignment) {
-  std::sort(forbidden.begin(), forbidden.end(), [](const Forbidden& a, const Forbidden& b) { return a.low < b.low; });
+  std::sort(forbidden.begin(), forbidden.end(),
+            [](const Forbidden& a, const Forbidden& b) { return a.low < b.low; });
   int64_t offset = 0;
   for (const Forbidden& range : forbidden) {
     if (range.low >= offset) break;

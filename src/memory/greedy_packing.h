@@ -1,6 +1,7 @@
 // Greedy layouts: items are placed one after another in a fixed order, each at the lowest offset that is free
-// in all its sections (first fit). Which order wins depends on the model; graphs of transformers nearly always
-// reach the lower bound with the first. (Pisarchyk and Lee, arXiv 2001.03288, describe greedy by size.)
+// in all its sections (first fit). Which order wins depends on the model; graphs of transformers nearly
+// always reach the lower bound with the first. (Pisarchyk and Lee, arXiv 2001.03288, describe greedy by
+// size.)
 #pragma once
 
 #include "memory/packing_problem.h"
@@ -14,8 +15,8 @@ enum class GreedyOrder {
   kByStart,  // in execution order
 };
 
-// Fixed items are placed first, at their offsets; REQUIRES: they do not overlap (FindFixedOverlap). Items that
-// live in every section follow: below all others they cost nothing. Equal keys keep the order of items.
+// Fixed items are placed first, at their offsets; REQUIRES: they do not overlap (FindFixedOverlap). Items
+// that live in every section follow: below all others they cost nothing. Equal keys keep the order of items.
 PackingLayout PackGreedily(const PackingProblem& problem, GreedyOrder order);
 
 // The first order whose peak is at most `target` units, else the layout with the lowest peak.

@@ -39,7 +39,8 @@ MemoryShortage ShortageOf(std::span<const Interval> intervals, int64_t peak_byte
 }  // namespace
 
 Result<OffsetPlan> PlanOffsets(std::span<const Interval> intervals, const OffsetPlannerOptions& options) {
-  if (options.effort < 0) return InvalidArgumentError("offset planner: effort {} is negative", options.effort);
+  if (options.effort < 0)
+    return InvalidArgumentError("offset planner: effort {} is negative", options.effort);
   LAMINA_ASSIGN_OR_RETURN(const NormalizedIntervals normalized, NormalizeIntervals(intervals));
   const PackingProblem& problem = normalized.problem;
   if (const auto [first, second] = FindFixedOverlap(problem); first >= 0) {
@@ -52,8 +53,11 @@ Result<OffsetPlan> PlanOffsets(std::span<const Interval> intervals, const Offset
   }
 
   int64_t target = problem.lower_bound;
-  if (options.capacity_bytes) target = std::max(target, *options.capacity_bytes / normalized.unit_bytes);
-  const int64_t node_limit = std::min(options.effort, INT64_MAX / kSearchNodesPerEffort) * kSearchNodesPerEffort;
+  if (const auto enough = options.good_enough_bytes ? options.good_enough_bytes : options.capacity_bytes) {
+    target = std::max(target, *enough / normalized.unit_bytes);
+  }
+  const int64_t node_limit =
+      std::min(options.effort, INT64_MAX / kSearchNodesPerEffort) * kSearchNodesPerEffort;
   int64_t nodes_left = node_limit;
 
   PackingLayout layout(problem.items.size(), 0);
@@ -69,9 +73,9 @@ Result<OffsetPlan> PlanOffsets(std::span<const Interval> intervals, const Offset
   if (options.capacity_bytes && plan.peak_bytes > *options.capacity_bytes) {
     const bool impossible = plan.lower_bound_bytes > *options.capacity_bytes;
     return Status::OutOfMemory(
-        fmt::format("memory layout: capacity is {} bytes, the best layout found needs {} ({} {})", *options.capacity_bytes,
-                    plan.peak_bytes, impossible ? "no layout needs less than" : "the lower bound is",
-                    plan.lower_bound_bytes),
+        fmt::format("memory layout: capacity is {} bytes, the best layout found needs {} ({} {})",
+                    *options.capacity_bytes, plan.peak_bytes,
+                    impossible ? "no layout needs less than" : "the lower bound is", plan.lower_bound_bytes),
         ShortageOf(intervals, plan.peak_bytes, *options.capacity_bytes));
   }
   plan.offsets.reserve(intervals.size());

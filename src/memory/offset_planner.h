@@ -6,15 +6,15 @@
 //   // interval i lives at [plan.offsets[i], plan.offsets[i] + its footprint)
 //
 // Steps are any integers in execution order. Lifetimes are half-open: [lower, upper) is live at the steps
-// lower, lower + 1, ..., upper - 1, as in minimalloc's CSV files. A node's workspace lives in [step, step + 1);
-// a value written at step p and last read at step c lives in [p, c + 1).
+// lower, lower + 1, ..., upper - 1, as in minimalloc's CSV files. A node's workspace lives in [step, step +
+// 1); a value written at step p and last read at step c lives in [p, c + 1).
 //
 // Footprint: a buffer occupies its size rounded up to its alignment. All bytes of this file (peak, bound,
 // capacity) count footprints.
 //
 // Method: greedy orders first; where their peak is above the target (the max-live lower bound, or the
-// capacity that was asked for), a branch and bound over the skyline of the layout (skyline_search.h) which keeps
-// the best layout found. Its effort is limited in search nodes and its choices depend on nothing but
+// capacity that was asked for), a branch and bound over the skyline of the layout (skyline_search.h) which
+// keeps the best layout found. Its effort is limited in search nodes and its choices depend on nothing but
 // the intervals: the same input gives the same offsets on every machine.
 #pragma once
 
@@ -49,9 +49,12 @@ struct Interval {
 };
 
 struct OffsetPlannerOptions {
-  // Set: any layout whose peak is at most this will do. Unset: the peak is minimised.
+  // Unset: the peak is minimised. Set: the first layout found whose peak is at most this is taken.
+  std::optional<int64_t> good_enough_bytes;
+  // Set: a peak above this is an error. Alone it is also what is good enough.
   std::optional<int64_t> capacity_bytes;
-  // Limit of the branch and bound, in multiples of kSearchNodesPerEffort nodes; 0 leaves it at the greedy orders.
+  // Limit of the branch and bound, in multiples of kSearchNodesPerEffort nodes; 0 leaves it at the greedy
+  // orders.
   int64_t effort = 4;
 };
 

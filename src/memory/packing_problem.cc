@@ -28,7 +28,8 @@ Status CheckInterval(const Interval& interval, size_t index) {
     return InvalidArgumentError("interval {}: alignment {} is not a power of two", index, interval.alignment);
   }
   if (interval.lower >= interval.upper) {
-    return InvalidArgumentError("interval {}: lifetime [{}, {}) is empty", index, interval.lower, interval.upper);
+    return InvalidArgumentError("interval {}: lifetime [{}, {}) is empty", index, interval.lower,
+                                interval.upper);
   }
   if (interval.size_bytes > kMaxTotalBytes || interval.alignment > kMaxTotalBytes) {
     return InvalidArgumentError("interval {}: size {} with alignment {} exceeds {} bytes", index,
@@ -37,7 +38,8 @@ Status CheckInterval(const Interval& interval, size_t index) {
   if (interval.fixed_offset) {
     const int64_t offset = *interval.fixed_offset;
     if (offset < 0 || offset > kMaxTotalBytes) {
-      return InvalidArgumentError("interval {}: fixed offset {} is outside [0, {}]", index, offset, kMaxTotalBytes);
+      return InvalidArgumentError("interval {}: fixed offset {} is outside [0, {}]", index, offset,
+                                  kMaxTotalBytes);
     }
     if (offset % interval.alignment != 0) {
       return InvalidArgumentError("interval {}: fixed offset {} is not a multiple of its alignment {}", index,
@@ -46,17 +48,19 @@ Status CheckInterval(const Interval& interval, size_t index) {
   }
   for (const StepRange& gap : interval.gaps) {
     if (gap.lower >= gap.upper || gap.lower < interval.lower || gap.upper > interval.upper) {
-      return InvalidArgumentError("interval {}: gap [{}, {}) does not lie in its lifetime [{}, {})", index, gap.lower,
-                                  gap.upper, interval.lower, interval.upper);
+      return InvalidArgumentError("interval {}: gap [{}, {}) does not lie in its lifetime [{}, {})", index,
+                                  gap.lower, gap.upper, interval.lower, interval.upper);
     }
   }
   return Status();
 }
 
 // Appends what is left of the interval's lifetime without its gaps.
-void AppendPieces(const Interval& interval, int64_t footprint_bytes, int32_t item, std::vector<Piece>& pieces) {
+void AppendPieces(const Interval& interval, int64_t footprint_bytes, int32_t item,
+                  std::vector<Piece>& pieces) {
   std::vector<StepRange> gaps = interval.gaps;
-  std::sort(gaps.begin(), gaps.end(), [](const StepRange& a, const StepRange& b) { return a.lower < b.lower; });
+  std::sort(gaps.begin(), gaps.end(),
+            [](const StepRange& a, const StepRange& b) { return a.lower < b.lower; });
   int64_t from = interval.lower;
   for (const StepRange& gap : gaps) {
     if (gap.lower > from) pieces.push_back({item, from, gap.lower, footprint_bytes});
@@ -65,7 +69,8 @@ void AppendPieces(const Interval& interval, int64_t footprint_bytes, int32_t ite
   if (from < interval.upper) pieces.push_back({item, from, interval.upper, footprint_bytes});
 }
 
-// Replaces the overlapping pieces of one alias group by disjoint ones whose size is the largest live member's.
+// Replaces the overlapping pieces of one alias group by disjoint ones whose size is the largest live
+// member's.
 std::vector<Piece> MergeGroupPieces(const std::vector<Piece>& members) {
   std::vector<int64_t> points;
   for (const Piece& piece : members) {
@@ -110,7 +115,7 @@ int32_t BuildSegments(const std::vector<Piece>& pieces, int64_t unit_bytes, std:
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return a.step != b.step ? a.step < b.step : a.is_start < b.is_start;  // ends first
   });
-  std::vector<int64_t> steps;        // distinct
+  std::vector<int64_t> steps;         // distinct
   std::vector<int32_t> section_from;  // of each step: the section that begins there or later
   int32_t section_count = 0;
   bool started = false;
@@ -130,11 +135,13 @@ int32_t BuildSegments(const std::vector<Piece>& pieces, int64_t unit_bytes, std:
     section_from.push_back(section_count);
   }
   const auto section_at = [&](int64_t step) {
-    return section_from[static_cast<size_t>(std::lower_bound(steps.begin(), steps.end(), step) - steps.begin())];
+    return section_from[static_cast<size_t>(std::lower_bound(steps.begin(), steps.end(), step) -
+                                            steps.begin())];
   };
   for (const Piece& piece : pieces) {
     std::vector<PackingSegment>& segments = items[static_cast<size_t>(piece.item)].segments;
-    const PackingSegment segment = {section_at(piece.lower), section_at(piece.upper), piece.size_bytes / unit_bytes};
+    const PackingSegment segment = {section_at(piece.lower), section_at(piece.upper),
+                                    piece.size_bytes / unit_bytes};
     if (!segments.empty() && segments.back().end == segment.begin && segments.back().size == segment.size) {
       segments.back().end = segment.end;
     } else {
@@ -187,7 +194,8 @@ Result<NormalizedIntervals> NormalizeIntervals(std::span<const Interval> interva
     // An alignment is counted too: padding before a buffer is smaller than it.
     total_bytes += footprint_bytes + interval.alignment;
     if (total_bytes > kMaxTotalBytes) {
-      return InvalidArgumentError("interval {}: the sizes up to here add up to more than {} bytes", i, kMaxTotalBytes);
+      return InvalidArgumentError("interval {}: the sizes up to here add up to more than {} bytes", i,
+                                  kMaxTotalBytes);
     }
     unit = std::gcd(unit, static_cast<uint64_t>(footprint_bytes));
     if (interval.fixed_offset) unit = std::gcd(unit, static_cast<uint64_t>(*interval.fixed_offset));
@@ -208,8 +216,8 @@ Result<NormalizedIntervals> NormalizeIntervals(std::span<const Interval> interva
     }
     if (interval.fixed_offset) {
       if (fixed_bytes[slot] >= 0 && fixed_bytes[slot] != *interval.fixed_offset) {
-        return InvalidArgumentError("interval {}: alias group {} is fixed at {} and at {}", i, interval.alias_group,
-                                    fixed_bytes[slot], *interval.fixed_offset);
+        return InvalidArgumentError("interval {}: alias group {} is fixed at {} and at {}", i,
+                                    interval.alias_group, fixed_bytes[slot], *interval.fixed_offset);
       }
       fixed_bytes[slot] = *interval.fixed_offset;
     }
@@ -238,8 +246,8 @@ Result<NormalizedIntervals> NormalizeIntervals(std::span<const Interval> interva
     item.fixed_offset = fixed_bytes[i] < 0 ? -1 : fixed_bytes[i] / normalized.unit_bytes;
     for (const PackingSegment& segment : item.segments) item.max_size = std::max(item.max_size, segment.size);
     if (item.fixed_offset >= 0 && fixed_bytes[i] % alignment_bytes[i] != 0) {
-      return InvalidArgumentError("an alias group is fixed at {}, not a multiple of its alignment {}", fixed_bytes[i],
-                                  alignment_bytes[i]);
+      return InvalidArgumentError("an alias group is fixed at {}, not a multiple of its alignment {}",
+                                  fixed_bytes[i], alignment_bytes[i]);
     }
     kept_as[i] = static_cast<int32_t>(kept);
     items[kept++] = std::move(item);

@@ -1,9 +1,9 @@
 // The planner's normal form of a set of intervals: items over sections.
 //
 // A section is a maximal set of buffers live at one step. Steps whose live set is contained in a neighbour's
-// add no constraint and are dropped, so that a chain of 10,000 nodes has at most as many sections. An item is what
-// is placed as a whole: one interval, or an alias group. It covers sections in segments, each with its own
-// size (a group changes its size over time; a gap leaves sections out). All lengths are in units: the
+// add no constraint and are dropped, so that a chain of 10,000 nodes has at most as many sections. An item is
+// what is placed as a whole: one interval, or an alias group. It covers sections in segments, each with its
+// own size (a group changes its size over time; a gap leaves sections out). All lengths are in units: the
 // greatest common divisor of every footprint and fixed offset, so that a layout is exact in units.
 #pragma once
 

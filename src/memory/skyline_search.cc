@@ -4,30 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "memory/unit_random.h"
+
 namespace lamina {
 namespace {
 
 constexpr size_t kFailedStates = size_t{1} << 18;
 constexpr double kMaxWeight = 1e6;
-
-uint64_t Mix(uint64_t x) {  // finaliser of SplitMix64
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-// Uniform in [0, 1), the same on every machine.
-class UnitRandom {
- public:
-  explicit UnitRandom(uint64_t seed) : state_(seed) {}
-  double Next() {
-    state_ += 0x9e3779b97f4a7c15u;
-    return static_cast<double>(Mix(state_) >> 11) * 0x1p-53;
-  }
-
- private:
-  uint64_t state_;
-};
 
 size_t Index(int32_t i) { return static_cast<size_t>(i); }
 
@@ -81,7 +64,7 @@ SkylineSearch::SkylineSearch(const PackingProblem& problem) : problem_(problem) 
   for (size_t i = 0; i < items; ++i) {
     const PackingItem& item = problem.items[i];
     const auto id = static_cast<int32_t>(i);
-    item_hash_.push_back(Mix(i + 1));
+    item_hash_.push_back(MixBits(i + 1));
     if (item.fixed_offset >= 0 || item.alignment > 1) sinkable_ = false;
     if (item.contiguous()) {
       items_starting_at_[Index(item.begin())].push_back(id);
@@ -109,7 +92,8 @@ SkylineSearch::SkylineSearch(const PackingProblem& problem) : problem_(problem) 
   }
 }
 
-SkylineSearch::Outcome SkylineSearch::Run(int64_t capacity, const SearchStrategy& strategy, int64_t node_limit) {
+SkylineSearch::Outcome SkylineSearch::Run(int64_t capacity, const SearchStrategy& strategy,
+                                          int64_t node_limit) {
   Reset(capacity);
   RankItems(strategy);
   if (!SettleFloors(0, problem_.section_count)) return Outcome::kInfeasible;
@@ -122,8 +106,9 @@ SkylineSearch::Outcome SkylineSearch::Run(int64_t capacity, const SearchStrategy
     const Goal current = goals_[Index(goal)];
     int32_t choice = current.parent_choice;
     if (OpenChoice(current)) choice = static_cast<int32_t>(choices_.size()) - 1;
-    // The nearest choice above with a child left. Choices after it belong to the child that failed: a part of it that
-    // was solved before is given up with it, for no other solution of that part could help the one that failed.
+    // The nearest choice above with a child left. Choices after it belong to the child that failed: a part of
+    // it that was solved before is given up with it, for no other solution of that part could help the one
+    // that failed.
     while (true) {
       if (choice < 0) return Outcome::kInfeasible;
       choices_.resize(Index(choice) + 1);
@@ -156,7 +141,8 @@ void SkylineSearch::Reset(int64_t capacity) {
     unplaced_hash_[Index(item.begin())] ^= item_hash_[i];
     for (int32_t s = item.begin() + 1; s < item.end(); ++s) ++crossing_count_[Index(s)];
   }
-  for (size_t s = 0; s < sections; ++s) unplaced_count_[s] = static_cast<int32_t>(items_of_section_[s].size());
+  for (size_t s = 0; s < sections; ++s)
+    unplaced_count_[s] = static_cast<int32_t>(items_of_section_[s].size());
   support_ = lowest_;  // on the block's floor, or wherever they are fixed
   trail_.clear();
   goals_.clear();
@@ -179,7 +165,8 @@ void SkylineSearch::RankItems(const SearchStrategy& strategy) {
     for (const PackingSegment& segment : item.segments) {
       width += segment.end - segment.begin;
       area += static_cast<double>(segment.size) * (segment.end - segment.begin);
-      for (int32_t s = segment.begin; s < segment.end; ++s) tightest = std::max(tightest, total_size_[Index(s)]);
+      for (int32_t s = segment.begin; s < segment.end; ++s)
+        tightest = std::max(tightest, total_size_[Index(s)]);
     }
     const auto size = static_cast<double>(item.max_size);
     const auto bound = static_cast<double>(problem_.lower_bound);
@@ -325,7 +312,8 @@ int32_t SkylineSearch::PushGoals(int32_t begin, int32_t end, int32_t parent_choi
   for (int32_t s = begin; s < end;) {
     int32_t part_end = s + 1;
     while (part_end < end && crossing_count_[Index(part_end)] > 0) ++part_end;
-    if (part_end > s + 1 || unplaced_count_[Index(s)] > 0) goals_.push_back({s, part_end, parent_choice, next});
+    if (part_end > s + 1 || unplaced_count_[Index(s)] > 0)
+      goals_.push_back({s, part_end, parent_choice, next});
     s = part_end;
   }
   // Small parts first: they fail fast.
@@ -390,10 +378,11 @@ bool SkylineSearch::Advance(int32_t& goal) {
 }
 
 uint64_t SkylineSearch::HashState(int32_t begin, int32_t end) const {
-  uint64_t hash = Mix((static_cast<uint64_t>(begin) << 32) + static_cast<uint64_t>(end));
+  uint64_t hash = MixBits((static_cast<uint64_t>(begin) << 32) + static_cast<uint64_t>(end));
   for (int32_t section = begin; section < end; ++section) {
     const size_t s = Index(section);
-    hash = (hash ^ unplaced_hash_[s] ^ (static_cast<uint64_t>(floor_[s]) * 0x9e3779b97f4a7c15u)) * 0xbf58476d1ce4e5b9u;
+    hash = (hash ^ unplaced_hash_[s] ^ (static_cast<uint64_t>(floor_[s]) * 0x9e3779b97f4a7c15u)) *
+           0xbf58476d1ce4e5b9u;
     hash ^= hash >> 29;
   }
   return hash | 1;  // never the mark of an empty slot
@@ -511,7 +500,8 @@ double SkylineSearch::Score(int32_t item, const Valley& valley, int32_t begin, i
   }
   if (strategy_.level_bonus > 0) {
     const int64_t top = floor_[Index(valley.section)] + it.max_size;
-    if (at_left && valley.begin > begin && floor_[Index(valley.begin) - 1] == top) score *= 1 + strategy_.level_bonus;
+    if (at_left && valley.begin > begin && floor_[Index(valley.begin) - 1] == top)
+      score *= 1 + strategy_.level_bonus;
     if (at_right && valley.end < end && floor_[Index(valley.end)] == top) score *= 1 + strategy_.level_bonus;
   }
   if (strategy_.slack_weight > 0) {

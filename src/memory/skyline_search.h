@@ -11,8 +11,10 @@
 // weighted by how often sections were the reason for a cut (as constraint solvers weigh variables).
 //
 // What keeps the tree small:
-// - only layouts in which every item rests on the block's floor or on another item (any layout can be pushed down);
-// - sections that no unplaced item links any more are solved separately, and the failure of one part is the failure of all;
+// - only layouts in which every item rests on the block's floor or on another item (any layout can be pushed
+// down);
+// - sections that no unplaced item links any more are solved separately, and the failure of one part is the
+// failure of all;
 // - failed states are remembered by a hash of unplaced items and floors, whatever order led to them;
 // - an item that covers a whole flat part goes to its floor without a choice.
 // The first idea and the use of section bounds are those of MiniMalloc (Moffitt, ASPLOS 2023).
@@ -32,10 +34,11 @@ namespace lamina {
 // so that repeated runs explore different parts of the tree.
 struct SearchStrategy {
   enum class Key { kWidth, kTightSection, kSize, kLongArea, kFlatArea, kArea };
-  Key key = Key::kWidth;   // largest first
-  double noise = 0;        // random factor on each item's key, up to 1 + noise either way
-  double edge_bonus = 0;   // factor 1 + bonus for each end of the item that lies at an end of its valley
-  double level_bonus = 0;  // factor 1 + bonus for each side on which the item's top meets the neighbouring floor
+  Key key = Key::kWidth;  // largest first
+  double noise = 0;       // random factor on each item's key, up to 1 + noise either way
+  double edge_bonus = 0;  // factor 1 + bonus for each end of the item that lies at an end of its valley
+  double level_bonus =
+      0;  // factor 1 + bonus for each side on which the item's top meets the neighbouring floor
   double slack_weight = 0;  // prefers items of sections with little room left
   uint64_t seed = 1;
 };
@@ -47,8 +50,8 @@ class SkylineSearch {
   // Memory grows with the pairs of items that are live together; CountOverlaps tells before.
   explicit SkylineSearch(const PackingProblem& problem);
 
-  // kFound: layout() holds offsets whose peak is at most `capacity` (units). kInfeasible: the tree was exhausted (up
-  // to hash collisions of 64 bits). kNodeLimit: neither was known after `node_limit` nodes.
+  // kFound: layout() holds offsets whose peak is at most `capacity` (units). kInfeasible: the tree was
+  // exhausted (up to hash collisions of 64 bits). kNodeLimit: neither was known after `node_limit` nodes.
   Outcome Run(int64_t capacity, const SearchStrategy& strategy, int64_t node_limit);
 
   const PackingLayout& layout() const { return lowest_; }
@@ -105,9 +108,12 @@ class SkylineSearch {
   int32_t PushGoals(int32_t begin, int32_t end, int32_t parent_choice, int32_t next);
   // Pushes the choice of a goal; false where its state has failed before or has no child.
   bool OpenChoice(const Goal& goal);
-  // Moves the top choice to its next viable child and sets `goal` to what that leaves to do; false: none is left.
+  // Moves the top choice to its next viable child and sets `goal` to what that leaves to do; false: none is
+  // left.
   bool Advance(int32_t& goal);
-  void Remember(uint64_t failed_state) { failed_states_[failed_state % failed_states_.size()] = failed_state; }
+  void Remember(uint64_t failed_state) {
+    failed_states_[failed_state % failed_states_.size()] = failed_state;
+  }
 
   uint64_t HashState(int32_t begin, int32_t end) const;
   Valley SelectValley(int32_t begin, int32_t end);
@@ -131,17 +137,17 @@ class SkylineSearch {
   std::vector<std::vector<int32_t>> items_starting_at_;  // contiguous ones
   std::vector<int32_t> gapped_items_;
   std::vector<std::vector<int32_t>> neighbors_;  // items that share a section
-  std::vector<int64_t> total_size_;  // per section
+  std::vector<int64_t> total_size_;              // per section
   std::vector<uint64_t> item_hash_;
 
   // The state. Per section:
   std::vector<int64_t> floor_;
   std::vector<int64_t> unplaced_size_;
   std::vector<int32_t> unplaced_count_;
-  std::vector<int32_t> crossing_count_;   // unplaced items across the boundary to the section before
-  std::vector<int32_t> lowest_item_;      // an unplaced item whose lowest offset is the floor, if still valid
-  std::vector<uint64_t> unplaced_hash_;   // of the items that begin here
-  std::vector<double> weight_;            // kept between runs
+  std::vector<int32_t> crossing_count_;  // unplaced items across the boundary to the section before
+  std::vector<int32_t> lowest_item_;     // an unplaced item whose lowest offset is the floor, if still valid
+  std::vector<uint64_t> unplaced_hash_;  // of the items that begin here
+  std::vector<double> weight_;           // kept between runs
   // Per item:
   std::vector<int64_t> lowest_;   // lowest offset; its offset once placed
   std::vector<int64_t> support_;  // highest top of a placed item below, aligned: where it rests
@@ -155,8 +161,8 @@ class SkylineSearch {
   std::vector<uint64_t> failed_states_;  // direct-mapped table, 0: empty
   SearchStrategy strategy_;
 
-  // Scratch of SelectValley and CollectCandidates. Per section: contiguous candidates as differences, candidates with
-  // gaps, and whether an item with gaps would lie on this floor but hang over a lower one.
+  // Scratch of SelectValley and CollectCandidates. Per section: contiguous candidates as differences,
+  // candidates with gaps, and whether an item with gaps would lie on this floor but hang over a lower one.
   std::vector<int32_t> candidate_change_;
   std::vector<int32_t> gapped_candidates_;
   std::vector<char> overhung_;
