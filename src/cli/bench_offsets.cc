@@ -1,7 +1,6 @@
 #include "cli/bench_offsets.h"
 
 #include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -61,7 +60,8 @@ Status Validate(const IntervalTable& table, const OffsetPlan& plan) {
   }
   LAMINA_ASSIGN_OR_RETURN(const LayoutReport report, ValidateLayout(buffers, plan.peak_bytes));
   if (report.peak_bytes != plan.peak_bytes) {
-    return InternalError("the planner reports a peak of {} bytes, the validator {}", plan.peak_bytes, report.peak_bytes);
+    return InternalError("the planner reports a peak of {} bytes, the validator {}", plan.peak_bytes,
+                         report.peak_bytes);
   }
   return Status();
 }
@@ -132,9 +132,10 @@ Result<ExitCode> BenchOffsets(const Flags& flags, Output& out) {
     const double ratio = plan.lower_bound_bytes == 0 ? 1.0
                                                      : static_cast<double>(plan.peak_bytes) /
                                                            static_cast<double>(plan.lower_bound_bytes);
-    out.Print("{} {} {} {:.4f} {:.3f}\n", FileName(flags.files[i]), plan.peak_bytes, plan.lower_bound_bytes, ratio,
-              outcome.seconds);
-    if (options.good_enough_bytes && plan.peak_bytes > *options.good_enough_bytes) exit_code = ExitCode::kFailure;
+    out.Print("{} {} {} {:.4f} {:.3f}\n", FileName(flags.files[i]), plan.peak_bytes, plan.lower_bound_bytes,
+              ratio, outcome.seconds);
+    if (options.good_enough_bytes && plan.peak_bytes > *options.good_enough_bytes)
+      exit_code = ExitCode::kFailure;
     if (!flags.output_folder.empty()) {
       LAMINA_RETURN_IF_ERROR(
           WriteLayout(flags.output_folder + "/" + FileName(flags.files[i]), tables[i], plan));
@@ -150,10 +151,13 @@ void RegisterBenchOffsetsCommand(Commands& commands, CLI::App& bench) {
   CLI::App& app = commands.Add(
       "offsets", "Pack buffers with given lifetimes into one block: name, peak, lower bound, ratio, seconds",
       [flags](Output& out) { return BenchOffsets(*flags, out); }, &bench);
-  app.add_option("FILE", flags->files, "CSV files with the columns id, lower, upper, size [alignment, offset]")
+  app.add_option("FILE", flags->files,
+                 "CSV files with the columns id, lower, upper, size [alignment, offset]")
       ->required();
-  app.add_option("--output", flags->output_folder, "Folder for the layouts: each input with a column `offset`");
-  app.add_option("--capacity", flags->capacity, "Stop at the first layout of at most this size; a larger peak is a failure");
+  app.add_option("--output", flags->output_folder,
+                 "Folder for the layouts: each input with a column `offset`");
+  app.add_option("--capacity", flags->capacity,
+                 "Stop at the first layout of at most this size; a larger peak is a failure");
   app.add_option("--plan-effort", flags->effort, "Limit of the search, in units of 10,000 nodes")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000}))
       ->capture_default_str();

@@ -69,7 +69,8 @@ class Parser {
  private:
   template <typename... Args>
   Status Error(fmt::format_string<Args...> format, Args&&... args) const {
-    return InvalidArgumentError("{}:{}: {}", name_, line_number_, fmt::format(format, std::forward<Args>(args)...));
+    return InvalidArgumentError("{}:{}: {}", name_, line_number_,
+                                fmt::format(format, std::forward<Args>(args)...));
   }
 
   Status ParseHeader(std::string_view line) {
@@ -95,7 +96,8 @@ class Parser {
 
   Status ParseRow(std::string_view line, IntervalTable& table) {
     const std::vector<std::string_view> fields = SplitFields(line);
-    if (fields.size() != columns_.count) return Error("expected {} fields, found {}", columns_.count, fields.size());
+    if (fields.size() != columns_.count)
+      return Error("expected {} fields, found {}", columns_.count, fields.size());
     const auto field = [&](int column) { return Trim(fields[static_cast<size_t>(column)]); };
 
     std::string id(field(columns_.id));
@@ -127,7 +129,8 @@ class Parser {
   Result<int64_t> Number(const char* column, std::string_view text) const {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc::result_out_of_range) return Error("{} '{}' does not fit into 63 bits", column, text);
+    if (error == std::errc::result_out_of_range)
+      return Error("{} '{}' does not fit into 63 bits", column, text);
     if (error != std::errc() || end != text.data() + text.size()) {
       return Error("{}: expected a decimal number, found '{}'", column, text);
     }
@@ -159,7 +162,8 @@ std::string FormatLayoutCsv(const IntervalTable& table, std::span<const int64_t>
       const std::vector<std::string_view> fields = SplitFields(line);
       for (size_t column = 0; column < fields.size(); ++column) {
         if (column > 0) text += ',';
-        text += static_cast<int>(column) == table.offset_column ? std::to_string(offsets[i]) : std::string(fields[column]);
+        text += static_cast<int>(column) == table.offset_column ? std::to_string(offsets[i])
+                                                                : std::string(fields[column]);
       }
     }
     text += table.line_end;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "memory/greedy_packing.h"
@@ -78,11 +79,22 @@ Result<OffsetPlan> PlanOffsets(std::span<const Interval> intervals, const Offset
                     impossible ? "no layout needs less than" : "the lower bound is", plan.lower_bound_bytes),
         ShortageOf(intervals, plan.peak_bytes, *options.capacity_bytes));
   }
+  std::unordered_map<int64_t, int64_t> fixed_offset_of_group;  // for groups that never hold a byte
+  for (const Interval& interval : intervals) {
+    if (interval.alias_group >= 0 && interval.fixed_offset) {
+      fixed_offset_of_group[interval.alias_group] = *interval.fixed_offset;
+    }
+  }
   plan.offsets.reserve(intervals.size());
   for (size_t i = 0; i < intervals.size(); ++i) {
     const int32_t item = normalized.item_of_interval[i];
-    plan.offsets.push_back(item >= 0 ? layout[static_cast<size_t>(item)] * normalized.unit_bytes
-                                     : intervals[i].fixed_offset.value_or(0));
+    if (item >= 0) {
+      plan.offsets.push_back(layout[static_cast<size_t>(item)] * normalized.unit_bytes);
+    } else {
+      const auto group = fixed_offset_of_group.find(intervals[i].alias_group);
+      plan.offsets.push_back(group != fixed_offset_of_group.end() ? group->second
+                                                                  : intervals[i].fixed_offset.value_or(0));
+    }
   }
   return plan;
 }

@@ -162,8 +162,10 @@ Result<LayoutReport> ValidateLayout(std::span<const PlacedBuffer> buffers,
       return InvalidArgumentError("layout: the sizes up to buffer '{}' exceed {} bytes", buffers[i].name,
                                   kMaxBytes);
     }
+    const size_t changes_before = changes.size();
     LAMINA_RETURN_IF_ERROR(AppendChanges(buffers[i], i, changes));
-    if (buffers[i].offset + footprint > report.peak_bytes) {
+    const bool ever_live = changes.size() > changes_before;
+    if (ever_live && buffers[i].offset + footprint > report.peak_bytes) {
       report.peak_bytes = buffers[i].offset + footprint;
       highest = &buffers[i];
     }

@@ -29,7 +29,7 @@ struct PlacedBuffer {
 };
 
 struct LayoutReport {
-  int64_t peak_bytes = 0;  // max of offset + footprint
+  int64_t peak_bytes = 0;  // max of offset + footprint, of buffers that are live at all
   int64_t lower_bound_bytes =
       0;  // max over steps of the live footprints; of a group, its largest live member
 };
