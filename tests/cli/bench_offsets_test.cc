@@ -25,7 +25,7 @@ TEST(BenchOffsetsTest, PrintsALineForEachFileAndWritesLayouts) {
   EXPECT_THAT(outcome.standard_output,
               MatchesRegex("one.csv 160 160 1.0000 [0-9.]+\ntwo.csv 8 8 1.0000 [0-9.]+\n"));
   EXPECT_EQ(testing::ReadWholeFile(dir.File("deep/layouts/one.csv")),
-            "id,lower,upper,size,offset\na,0,4,100,0\nb,2,6,60,100\nc,4,8,70,0\n");
+            "id,lower,upper,size,offset\na,0,4,100,60\nb,2,6,60,0\nc,4,8,70,60\n");
   EXPECT_EQ(testing::ReadWholeFile(dir.File("deep/layouts/two.csv")),
             "id,lower,upper,size,offset\r\nx,0,1,8,0\r\n");
 }

@@ -191,8 +191,10 @@ TEST_P(OptimumTest, PlannerAndSearchFindTheBestOfAllLayouts) {
     ASSERT_EQ(search.Run(optimum, {}, 1'000'000), SkylineSearch::Outcome::kFound) << "round " << round;
     EXPECT_LE(PackingPeak(problem, search.layout()), optimum);
   }
-  // So few buffers always reach the bound, unless they have gaps.
-  EXPECT_EQ(above_bound > 0, options.gaps);
+  // So few buffers of one size each and without gaps always reach the bound.
+  if (options.gaps) {
+    EXPECT_GT(above_bound, 0) << "the instances are all trivial";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Features, OptimumTest, ::testing::Range(0, 8));
