@@ -8,6 +8,7 @@
 // threads nor on the platform's mathematics library. Not thread-safe; different samplers are independent.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -25,7 +26,8 @@ struct TokenLogProbability {
 struct SampledToken {
   int32_t token = 0;
   // Natural logarithm of the token's probability: of the model's own distribution (softmax of the logits as
-  // given), or of the one that was drawn from with `log_probabilities_after_chain`.
+  // given), or of the one that was drawn from with `log_probabilities_after_chain`. NaN where the parameters
+  // ask for no log-probabilities.
   float log_probability = 0;
   // The most likely tokens of the same distribution, most likely first. Valid until the next call.
   std::span<const TokenLogProbability> top;
@@ -33,8 +35,9 @@ struct SampledToken {
 
 class Sampler {
  public:
-  // INVALID_ARGUMENT where a parameter or `vocab_size` is out of range.
-  static Result<Sampler> Create(const SamplingParams& params, int32_t vocab_size);
+  // INVALID_ARGUMENT where a parameter or `vocab_size` is out of range. `max_history`: the longest history
+  // that Sample will see; DRY's buffer grows, and so allocates, beyond it.
+  static Result<Sampler> Create(const SamplingParams& params, int32_t vocab_size, size_t max_history = 4096);
   Sampler(Sampler&&) noexcept;
   Sampler& operator=(Sampler&&) noexcept;
   ~Sampler();

@@ -31,7 +31,7 @@ std::vector<SamplerStage> DefaultSamplerOrder();
 // "xtc", "temperature".
 std::string_view SamplerStageName(SamplerStage stage);
 // Names separated by ';' or ','. INVALID_ARGUMENT for an unknown or repeated name. A stage that is left out
-// does not run, except that a temperature of 0 is greedy in every order.
+// does not run.
 Result<std::vector<SamplerStage>> ParseSamplerOrder(std::string_view text);
 
 struct TokenBias {
@@ -43,7 +43,9 @@ struct SamplingParams {
   uint64_t seed = 0;  // the same seed, logits and history give the same tokens
   std::vector<SamplerStage> order = DefaultSamplerOrder();
 
-  float temperature = 1;          // 0: greedy, ties go to the lowest id
+  // 0: greedy in every order, the largest logit after bias, penalties, no-repeat n-gram and DRY, ties to the
+  // lowest id; the other stages do not run then.
+  float temperature = 1;
   float dynamic_temperature = 0;  // range: temperature +- this by the entropy of the distribution; 0 off
   float dynamic_exponent = 1;     // of the normalised entropy
 
@@ -67,7 +69,7 @@ struct SamplingParams {
 
   float dry_multiplier = 0;  // penalty multiplier * base^(length - allowed); 0 off
   float dry_base = 1.75f;
-  int32_t dry_allowed_length = 2;   // repeated suffixes up to this length are free
+  int32_t dry_allowed_length = 2;   // repeated suffixes shorter than this are free
   int32_t dry_penalty_last_n = -1;  // tokens of history that DRY sees; 0 none, -1 all
   // Token sequences that end a repetition (newline, quotes): a match does not cross them.
   std::vector<std::vector<int32_t>> dry_sequence_breakers;
@@ -78,9 +80,10 @@ struct SamplingParams {
 
   std::vector<TokenBias> logit_bias;
 
-  int32_t top_log_probabilities = 0;  // how many of the most likely tokens Sample reports
-  bool log_probabilities_after_chain =
-      false;  // of the distribution that is drawn from, not of the model's own
+  // Log-probabilities that Sample reports: -1 none, 0 the chosen token's, n > 0 also the n most likely
+  // tokens'.
+  int32_t top_log_probabilities = -1;
+  bool log_probabilities_after_chain = false;  // of the distribution drawn from, not of the model's own
 
   // INVALID_ARGUMENT naming the knob, its range and the value.
   Status Validate() const;

@@ -1,0 +1,261 @@
+// Filters on text.
+#include <algorithm>
+#include <array>
+
+#include "text/jinja/arguments.h"
+#include "text/jinja/attributes.h"
+#include "text/jinja/filter_support.h"
+#include "text/jinja/filters.h"
+#include "text/jinja/format.h"
+#include "text/jinja/operators.h"
+#include "text/jinja/text_algorithms.h"
+#include "text/jinja/unicode.h"
+
+namespace lamina::jinja {
+
+namespace {
+
+// The value as a string, markup kept.
+Value SoftText(Runtime& runtime, const Value& value) {
+  return value.is_string() ? value : runtime.MakeString(ToText(runtime, value));
+}
+
+// A filter that is a method of str applied to the value as text.
+Value TextMethod(Runtime& runtime, const Value& value, std::string_view method, const Arguments& args) {
+  const Value text = SoftText(runtime, value);
+  return text.is_string() ? FindStringMethod(method)(runtime, text, args) : Value();
+}
+
+Value Upper(Runtime& runtime, const Value& value, const Arguments& args) {
+  return TextMethod(runtime, value, "upper", args);
+}
+Value Lower(Runtime& runtime, const Value& value, const Arguments& args) {
+  return TextMethod(runtime, value, "lower", args);
+}
+Value CapitalizeFilter(Runtime& runtime, const Value& value, const Arguments& args) {
+  return TextMethod(runtime, value, "capitalize", args);
+}
+
+Value Trim(Runtime& runtime, const Value& value, const Arguments& args) {
+  const auto [characters] = BindArguments<1>(runtime, "trim", args, {"chars"}, 0);
+  if (runtime.failed()) return Value();
+  return TextMethod(runtime, value, "strip",
+                    {characters.missing() ? std::vector<Value>{} : std::vector<Value>{characters}, {}});
+}
+
+Value Center(Runtime& runtime, const Value& value, const Arguments& args) {
+  const auto [width] = BindArguments<1>(runtime, "center", args, {"width"}, 0);
+  if (runtime.failed()) return Value();
+  return TextMethod(runtime, value, "center", {{width.missing() ? Value::Integer(80) : width}, {}});
+}
+
+// Title case by words that start after white space, hyphens and opening brackets.
+Value Title(Runtime& runtime, const Value& value, const Arguments& args) {
+  if (!CheckPositional(runtime, "title", args, 0, 0)) return Value();
+  const Value text_value = SoftText(runtime, value);
+  if (!text_value.is_string()) return Value();
+  const std::string& text = text_value.text();
+  const auto is_separator = [](char32_t c) {
+    return IsSpace(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+  };
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const size_t start = i;
+    size_t end = i;
+    bool separator = is_separator(NextCodePoint(text, &end));
+    const bool first_is_separator = separator;
+    while (i < text.size() && separator == first_is_separator) {
+      i = end;
+      if (i < text.size()) separator = is_separator(NextCodePoint(text, &end));
+    }
+    const std::string_view part = std::string_view(text).substr(start, i - start);
+    size_t first = 0;
+    NextCodePoint(part, &first);
+    out += ToUpper(part.substr(0, first));
+    out += ToLower(part.substr(first));
+  }
+  return runtime.MakeString(std::move(out));
+}
+
+Value Replace(Runtime& runtime, const Value& value, const Arguments& args) {
+  const auto [old_text, new_text, count] =
+      BindArguments<3>(runtime, "replace", args, {"old", "new", "count"}, 2);
+  if (runtime.failed()) return Value();
+  const auto limit = count.is_none() ? std::optional<Int>(-1) : IndexOr(runtime, count, "count", -1);
+  if (!limit) return Value();
+  return runtime.MakeString(ReplaceText(runtime, ToText(runtime, value), ToText(runtime, old_text),
+                                        ToText(runtime, new_text), *limit));
+}
+
+Value Indent(Runtime& runtime, const Value& value, const Arguments& args) {
+  const auto [width, first, blank] =
+      BindArguments<3>(runtime, "indent", args, {"width", "first", "blank"}, 0);
+  if (runtime.failed()) return Value();
+  if (!value.is_string()) {
+    return value.is_undefined()
+               ? runtime.FailUndefined(value)
+               : runtime.Fail("unsupported operand type(s) for +=: '{}' and 'str'", TypeName(value));
+  }
+  TextBuilder indention(runtime);
+  if (width.is_string()) {
+    indention.Append(width.text());
+  } else {
+    const auto columns = IndexOr(runtime, width, "width", 4);
+    if (!columns) return Value();
+    indention.Repeat(" ", *columns);
+  }
+  const bool indent_first = TruthyOr(runtime, first, false);
+  const bool indent_blank = TruthyOr(runtime, blank, false);
+  const std::string text = value.text() + "\n";
+  TextBuilder out(runtime);
+  bool first_line = true;
+  for (const std::string_view line : SplitLines(text, false)) {
+    if (!first_line) out.Append('\n');
+    if (first_line ? indent_first : indent_blank || !line.empty()) out.Append(indention.text());
+    out.Append(line);
+    first_line = false;
+  }
+  return runtime.MakeStringLike(value, out.Take());
+}
+
+Value Truncate(Runtime& runtime, const Value& value, const Arguments& args) {
+  const auto [length_value, killwords, end_value, leeway_value] =
+      BindArguments<4>(runtime, "truncate", args, {"length", "killwords", "end", "leeway"}, 0);
+  if (runtime.failed()) return Value();
+  const auto length = IndexOr(runtime, length_value, "length", 255);
+  const auto leeway =
+      leeway_value.is_none() ? std::optional<Int>(5) : IndexOr(runtime, leeway_value, "leeway", 5);
+  if (!length || !leeway) return Value();
+  const std::string end = end_value.missing() ? "..." : ToText(runtime, end_value);
+  const auto end_length = static_cast<Int>(CountCodePoints(end));
+  if (*length < end_length) return runtime.Fail("expected length >= {}, got {}", end_length, *length);
+  if (*leeway < 0) return runtime.Fail("expected leeway >= 0, got {}", *leeway);
+  const auto value_length = Length(runtime, value);
+  if (!value_length) return runtime.Fail("object of type '{}' has no len()", TypeName(value));
+  if (*value_length <= *leeway || *value_length - *leeway <= *length) return value;
+  if (!value.is_string()) return runtime.Fail("truncate() cannot shorten a {}", TypeName(value));
+  const std::string& text = value.text();
+  std::string kept = text.substr(0, ByteOffset(text, static_cast<size_t>(*length - end_length)));
+  if (!TruthyOr(runtime, killwords, false)) {
+    const size_t space = kept.rfind(' ');
+    if (space != std::string::npos) kept.resize(space);
+  }
+  return runtime.MakeStringLike(value, kept + end);
+}
+
+Value WordCount(Runtime& runtime, const Value& value, const Arguments& args) {
+  if (!CheckPositional(runtime, "wordcount", args, 0, 0)) return Value();
+  const std::string text = ToText(runtime, value);
+  if (!runtime.ChargeBytes(text.size())) return Value();
+  Int count = 0;
+  bool in_word = false;
+  for (size_t i = 0; i < text.size();) {
+    const bool word = IsWordCharacter(NextCodePoint(text, &i));
+    if (word && !in_word) ++count;
+    in_word = word;
+  }
+  return Value::Integer(count);
+}
+
+// --- HTML and URLs
+
+Value Safe(Runtime& runtime, const Value& value, const Arguments& args) {
+  if (!CheckPositional(runtime, "safe", args, 0, 0)) return Value();
+  return runtime.MakeMarkup(ToText(runtime, value));
+}
+
+Value EscapeFilter(Runtime& runtime, const Value& value, const Arguments& args) {
+  if (!CheckPositional(runtime, "escape", args, 0, 0)) return Value();
+  return Escape(runtime, value);
+}
+
+Value ForceEscape(Runtime& runtime, const Value& value, const Arguments& args) {
+  if (!CheckPositional(runtime, "forceescape", args, 0, 0)) return Value();
+  return Escape(runtime, runtime.MakeString(ToText(runtime, value)));
+}
+
+std::string QuoteForUrl(std::string_view text, bool query) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !query);
+    if (plain) {
+      out += c;
+    } else if (c == ' ' && query) {
+      out += '+';
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+Value UrlEncode(Runtime& runtime, const Value& value, const Arguments& args) {
+  if (!CheckPositional(runtime, "urlencode", args, 0, 0)) return Value();
+  if (value.is_string() || !IsIterable(value)) {
+    const std::string text = ToText(runtime, value);
+    if (!runtime.Reserve(3 * text.size())) return Value();
+    return runtime.MakeString(QuoteForUrl(text, false));
+  }
+  const Value pairs =
+      value.is(Kind::kDict) ? FindContainerMethod(Kind::kDict, "items")(runtime, value, {}) : value;
+  TextBuilder out(runtime);
+  for (const Value& pair : Collect(runtime, pairs)) {
+    const std::vector<Value> parts = Collect(runtime, pair);
+    if (runtime.failed()) return Value();
+    if (parts.size() != 2) return runtime.Fail("urlencode() needs pairs of key and value");
+    if (!out.text().empty()) out.Append('&');
+    out.Append(QuoteForUrl(ToText(runtime, parts[0]), true));
+    out.Append('=');
+    out.Append(QuoteForUrl(ToText(runtime, parts[1]), true));
+  }
+  return runtime.MakeString(out.Take());
+}
+
+Value XmlAttributes(Runtime& runtime, const Value& value, const Arguments& args) {
+  const auto [autospace] = BindArguments<1>(runtime, "xmlattr", args, {"autospace"}, 0);
+  if (runtime.failed()) return Value();
+  if (!value.is(Kind::kDict)) return runtime.Fail("xmlattr() needs a dict, not {}", TypeName(value));
+  TextBuilder out(runtime);
+  for (const Dict::Entry& entry : value.dict().entries) {
+    if (entry.value.is_none() || entry.value.is_undefined()) continue;
+    if (!entry.key.is_string()) return runtime.Fail("expected string or bytes-like object");
+    if (entry.key.text().find_first_of(" \t\n\r\f\v/>=") != std::string::npos) {
+      return runtime.Fail("Invalid character in attribute name: {}", QuoteText(entry.key.text()));
+    }
+    const Value shown = Escape(runtime, entry.value);
+    if (!shown.is_string()) return Value();
+    if (!out.text().empty() || TruthyOr(runtime, autospace, true)) out.Append(' ');
+    out.Append(EscapeHtml(entry.key.text()) + "=\"" + shown.text() + "\"");
+  }
+  return runtime.MakeString(out.Take());
+}
+
+constexpr std::array<FilterEntry, 16> kFilters = {{
+    {"capitalize", CapitalizeFilter},
+    {"center", Center},
+    {"e", EscapeFilter},
+    {"escape", EscapeFilter},
+    {"forceescape", ForceEscape},
+    {"indent", Indent},
+    {"lower", Lower},
+    {"replace", Replace},
+    {"safe", Safe},
+    {"title", Title},
+    {"trim", Trim},
+    {"truncate", Truncate},
+    {"upper", Upper},
+    {"urlencode", UrlEncode},
+    {"wordcount", WordCount},
+    {"xmlattr", XmlAttributes},
+}};
+
+}  // namespace
+
+Filter FindTextFilter(std::string_view name) {
+  const auto found = std::find_if(kFilters.begin(), kFilters.end(),
+                                  [&](const FilterEntry& entry) { return entry.name == name; });
+  return found == kFilters.end() ? nullptr : found->filter;
+}
+
+}  // namespace lamina::jinja
