@@ -4,7 +4,7 @@
 //   LAMINA_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenizer.Encode("Once upon a time"));
 //   TokenStream stream(tokenizer, {.skip_special_tokens = true});
 //   for (TokenId id : ids) { LAMINA_ASSIGN_OR_RETURN(std::string text, stream.Push(id)); std::cout << text; }
-//   std::cout << stream.Finish();
+//   LAMINA_ASSIGN_OR_RETURN(std::string rest, stream.Finish()); std::cout << rest;
 //
 // Files, in the order in which a folder is searched:
 //   tokenizer.json            the format of the Hugging Face `tokenizers` library, whose behaviour is the
@@ -148,7 +148,7 @@ class TokenStream {
   // The text that is settled with `id`; often empty.
   Result<std::string> Push(TokenId id);
   // The text still held back. The stream then starts anew.
-  std::string Finish();
+  Result<std::string> Finish();
 
  private:
   struct State;

@@ -1,0 +1,237 @@
+#include "text/model/bpe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+#include "text/byte_level.h"
+#include "text/utf8.h"
+
+namespace lamina::text {
+namespace {
+
+// From this many pieces on a call remembers words that it has seen.
+constexpr size_t kCacheFromPieces = 32;
+constexpr size_t kMaxCacheSlots = 8192;
+constexpr size_t kMaxCachedBytes = 64;
+// Longer words than any token are not looked up whole.
+constexpr size_t kMaxWholeWordBytes = 512;
+
+}  // namespace
+
+// What one Tokenize call works with.
+struct BpeModel::Scratch {
+  // A word met before in the same text, and where its tokens stand among those already found.
+  struct CacheSlot {
+    uint64_t hash = 0;
+    uint32_t word_begin = 0;
+    uint32_t word_length = 0;  // 0: empty slot
+    uint32_t first_token = 0;
+    uint32_t token_count = 0;
+  };
+  BpeMerger merger;
+  std::vector<BpeSymbol> symbols;
+  std::vector<CacheSlot> cache;
+};
+
+Result<std::unique_ptr<BpeModel>> BpeModel::Create(Vocabulary vocabulary,
+                                                   const std::vector<MergePair>& merges, BpeOptions options) {
+  MergeTable table;
+  table.Reserve(merges.size());
+  const size_t prefix_length = options.continuing_subword_prefix.size();
+  std::string merged;
+  const auto find = [&](std::string_view token) -> Result<TokenId> {
+    if (const std::optional<TokenId> id = vocabulary.Find(token)) return *id;
+    return InvalidModelError("BPE merge: token '{}' is not in the vocabulary", token);
+  };
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    const auto& [left, right] = merges[rank];
+    LAMINA_ASSIGN_OR_RETURN(const TokenId left_id, find(left));
+    LAMINA_ASSIGN_OR_RETURN(const TokenId right_id, find(right));
+    if (right.size() < prefix_length) {
+      return InvalidModelError("BPE merge {}: '{}' is shorter than continuing_subword_prefix", rank, right);
+    }
+    merged.assign(left).append(right.substr(prefix_length));
+    LAMINA_ASSIGN_OR_RETURN(const TokenId merged_id, find(merged));
+    table.Insert({left_id, right_id, static_cast<uint32_t>(rank), merged_id});
+  }
+  return std::make_unique<BpeModel>(std::move(vocabulary), std::move(table), std::move(options));
+}
+
+BpeModel::BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
+    : Model(std::move(vocabulary)), options_(std::move(options)), merges_(std::move(merges)) {
+  has_affixes_ = !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
+  if (options_.unk_token) unk_id_ = this->vocabulary().Find(*options_.unk_token);
+  FillSingles();
+  IndexWholeWords();
+}
+
+void BpeModel::FillSingles() {
+  singles_.fill(StringIndex::kMissing);
+  byte_tokens_.fill(StringIndex::kMissing);
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    if (const auto id = vocabulary().Find(fmt::format("<0x{:02X}>", byte))) byte_tokens_[byte] = *id;
+    if (!options_.pieces_are_bytes && byte >= 0x80) continue;
+    const char32_t letter = options_.pieces_are_bytes ? ByteLetter(static_cast<unsigned char>(byte)) : byte;
+    if (const auto id = vocabulary().Find(EncodeUtf8(letter))) singles_[byte] = *id;
+  }
+}
+
+void BpeModel::IndexWholeWords() {
+  const size_t limit = vocabulary().id_limit();
+  whole_ = std::make_unique<std::atomic<uint8_t>[]>(limit);
+  if (!options_.pieces_are_bytes) return;
+  size_t bytes = 0;
+  for (size_t id = 0; id < limit; ++id) bytes += vocabulary().Text(static_cast<TokenId>(id)).size();
+  words_by_bytes_.Reserve(vocabulary().size(), bytes);
+  std::string word;
+  for (size_t id = 0; id < limit; ++id) {
+    if (!vocabulary().Has(static_cast<TokenId>(id))) continue;
+    word.clear();
+    if (LettersToBytes(vocabulary().Text(static_cast<TokenId>(id)), word)) {
+      words_by_bytes_.Insert(word, static_cast<int32_t>(id));
+    }
+  }
+}
+
+int32_t BpeModel::WholeWord(std::string_view word) const {
+  if (word.size() > kMaxWholeWordBytes) return StringIndex::kMissing;
+  if (options_.pieces_are_bytes) return words_by_bytes_.Find(word);
+  return vocabulary().Find(word).value_or(StringIndex::kMissing);
+}
+
+std::string BpeModel::WithAffixes(std::string_view letters, bool first, bool last) const {
+  std::string symbol;
+  if (!first) symbol += options_.continuing_subword_prefix;
+  symbol += letters;
+  if (last) symbol += options_.end_of_word_suffix;
+  return symbol;
+}
+
+std::optional<TokenId> BpeModel::SymbolId(std::string_view letters, bool first, bool last) const {
+  if (!has_affixes_) return vocabulary().Find(letters);
+  return vocabulary().Find(WithAffixes(letters, first, last));
+}
+
+bool BpeModel::AppendByteTokens(std::string_view letters, bool first, bool last,
+                                std::vector<BpeSymbol>& symbols) const {
+  const std::string spelled = WithAffixes(letters, first, last);
+  for (char byte : spelled) {
+    if (byte_tokens_[static_cast<unsigned char>(byte)] == StringIndex::kMissing) return false;
+  }
+  for (char byte : spelled) symbols.push_back({byte_tokens_[static_cast<unsigned char>(byte)], 1});
+  return true;
+}
+
+Status BpeModel::SplitIntoSymbols(std::string_view word, std::vector<BpeSymbol>& symbols) const {
+  symbols.clear();
+  std::optional<BpeSymbol> unknown;  // not yet appended, since it may grow
+  std::string letter;
+  for (size_t pos = 0; pos < word.size();) {
+    const uint32_t length = options_.pieces_are_bytes ? 1 : Utf8Length(word[pos]);
+    const bool first = pos == 0;
+    const bool last = pos + length == word.size();
+    const auto byte = static_cast<unsigned char>(word[pos]);
+    std::string_view letters = word.substr(pos, length);
+    pos += length;
+
+    int32_t id = StringIndex::kMissing;
+    if (!has_affixes_ && (options_.pieces_are_bytes || byte < 0x80)) {
+      id = singles_[byte];
+      if (id == StringIndex::kMissing && options_.pieces_are_bytes)
+        letters = letter = EncodeUtf8(ByteLetter(byte));
+    } else {
+      if (options_.pieces_are_bytes) letters = letter = EncodeUtf8(ByteLetter(byte));
+      id = SymbolId(letters, first, last).value_or(StringIndex::kMissing);
+    }
+    if (id != StringIndex::kMissing) {
+      if (unknown) symbols.push_back(*std::exchange(unknown, std::nullopt));
+      symbols.push_back({id, length});
+      continue;
+    }
+    // As in the reference, byte tokens come before an unknown token that is still pending, and a character
+    // without any token is dropped where there is no unknown token.
+    if (options_.byte_fallback && AppendByteTokens(letters, first, last, symbols)) continue;
+    if (!options_.unk_token) continue;
+    if (!unk_id_) {
+      return InvalidModelError("BPE: unk_token '{}' is not in the vocabulary", *options_.unk_token);
+    }
+    if (unknown && options_.fuse_unk) {
+      unknown->length_bytes += length;
+      continue;
+    }
+    if (unknown) symbols.push_back(*unknown);
+    unknown = BpeSymbol{*unk_id_, length};
+  }
+  if (unknown) symbols.push_back(*unknown);
+  return {};
+}
+
+Status BpeModel::MergePiece(std::string_view word, Scratch& scratch) const {
+  LAMINA_RETURN_IF_ERROR(SplitIntoSymbols(word, scratch.symbols));
+  scratch.merger.MergeAll(merges_, scratch.symbols);
+  return {};
+}
+
+Status BpeModel::TokenizePiece(std::string_view text, PieceRange piece, Scratch& scratch,
+                               std::vector<ModelToken>& tokens) const {
+  const uint32_t length = piece.end - piece.begin;
+  const std::string_view word = text.substr(piece.begin, length);
+  // A word that is a token: stays whole at once, or if merging is known to lead there.
+  int32_t whole = StringIndex::kMissing;
+  if (options_.ignore_merges || !has_affixes_) {
+    whole = WholeWord(word);
+    if (whole != StringIndex::kMissing &&
+        (options_.ignore_merges ||
+         whole_[static_cast<size_t>(whole)].load(std::memory_order_relaxed) == kWhole)) {
+      tokens.push_back({whole, piece.begin, piece.end});
+      return {};
+    }
+  }
+  Scratch::CacheSlot* slot = nullptr;
+  if (!scratch.cache.empty() && length <= kMaxCachedBytes) {
+    const uint64_t hash = HashBytes(word);
+    slot = &scratch.cache[hash & (scratch.cache.size() - 1)];
+    if (slot->hash == hash && slot->word_length == length &&
+        std::memcmp(text.data() + slot->word_begin, word.data(), length) == 0) {
+      const uint32_t shift = piece.begin - slot->word_begin;
+      for (uint32_t i = 0; i < slot->token_count; ++i) {
+        const ModelToken known = tokens[slot->first_token + i];
+        tokens.push_back({known.id, known.begin + shift, known.end + shift});
+      }
+      return {};
+    }
+    *slot = {hash, piece.begin, length, static_cast<uint32_t>(tokens.size()), 0};
+  }
+  LAMINA_RETURN_IF_ERROR(MergePiece(word, scratch));
+  uint32_t begin = piece.begin;
+  for (const BpeSymbol& symbol : scratch.symbols) {
+    // Symbols of fallback bytes can claim more bytes than the word has.
+    const uint32_t end = std::min(begin + symbol.length_bytes, piece.end);
+    tokens.push_back({symbol.id, std::min(begin, piece.end - 1), end});
+    begin = end;
+  }
+  if (slot != nullptr) slot->token_count = static_cast<uint32_t>(scratch.symbols.size());
+  if (whole != StringIndex::kMissing) {
+    const bool stays_whole = scratch.symbols.size() == 1 && scratch.symbols[0].id == whole;
+    whole_[static_cast<size_t>(whole)].store(stays_whole ? kWhole : kDivided, std::memory_order_relaxed);
+  }
+  return {};
+}
+
+Status BpeModel::Tokenize(const PreTokenizedText& text, std::vector<ModelToken>& tokens) const {
+  Scratch scratch;
+  if (text.pieces.size() >= kCacheFromPieces) {
+    scratch.cache.resize(std::min(std::bit_ceil(text.pieces.size() * 2), kMaxCacheSlots));
+  }
+  const std::string_view whole_text = text.text.text();
+  for (const PieceRange& piece : text.pieces) {
+    LAMINA_RETURN_IF_ERROR(TokenizePiece(whole_text, piece, scratch, tokens));
+  }
+  return {};
+}
+
+}  // namespace lamina::text

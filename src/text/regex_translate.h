@@ -1,0 +1,19 @@
+// Regular expressions of tokenizer.json are Oniguruma's, in its Ruby syntax; PCRE2 runs them here. This
+// rewrites what the two read differently: Unicode classes (\s \w \d \h \b, POSIX brackets, properties of
+// younger Unicode), nested and intersected character classes, `{n,m}+` (a repeated repetition, not a
+// possessive one), `{,m}`,
+// (?m) (the dot matches line ends), \v (one character). ^ and $ are compiled as multi-line by the caller.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lamina/status.h"
+
+namespace lamina::text {
+
+// The pattern for PCRE2 with UTF, UCP and MULTILINE. `pattern` must be valid UTF-8. Errors: UNSUPPORTED for
+// syntax that has no counterpart, INVALID_MODEL for what is malformed beyond what PCRE2 itself would report.
+Result<std::string> TranslateRegex(std::string_view pattern);
+
+}  // namespace lamina::text

@@ -1,0 +1,41 @@
+// Classes of code points as the reference library has them. Its parts use different versions of Unicode, so
+// one library's properties would not do: these tables are what it answers for each code point.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace lamina::text {
+
+struct CodeRange {
+  char32_t first;
+  char32_t last;
+};
+struct ScriptRange {
+  char32_t first;
+  char32_t last;
+  int script;  // equal for code points of one script
+};
+struct LowercasePair {
+  char32_t from;
+  char32_t to;
+};
+// Code points that a class of regular expressions has beyond what Unicode 14 has. `name` is "L" for \p{L} and
+// "w" for \w. For \w the base is letters, marks, decimal digits and connectors.
+struct RegexAddition {
+  std::string_view name;
+  std::span<const CodeRange> ranges;
+};
+
+// All ascending.
+std::span<const CodeRange> ControlRanges();         // removed by BertNormalizer's clean_text
+std::span<const CodeRange> MarkRanges();            // removed by StripAccents
+std::span<const CodeRange> NonspacingMarkRanges();  // removed by BertNormalizer's strip_accents
+std::span<const CodeRange> PunctuationRanges();     // BertPreTokenizer and Punctuation
+std::span<const CodeRange> NumericRanges();         // Digits
+std::span<const CodeRange> WordRanges();            // \w of Whitespace and of added tokens' single_word
+std::span<const ScriptRange> ScriptRanges();
+std::span<const LowercasePair> LowercasePairs();  // where the lower case is one character
+std::span<const RegexAddition> RegexAdditions();
+
+}  // namespace lamina::text

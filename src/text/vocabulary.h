@@ -1,0 +1,55 @@
+// The tokens of a model: spelling to id and back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lamina/status.h"
+#include "text/string_index.h"
+#include "text/tokenizer.h"
+
+namespace lamina::text {
+
+// Immutable after loading.
+class Vocabulary {
+ public:
+  // Ids up to this are accepted: tables are indexed by id, and a file must not be able to ask for gigabytes.
+  static constexpr uint64_t kMaxId = (1u << 24) - 1;
+
+  void Reserve(size_t tokens, size_t bytes);
+  // A spelling or id that is there already is given its latest partner. INVALID_MODEL for an id out of range.
+  Status Add(std::string_view token, uint64_t id);
+
+  std::optional<TokenId> Find(std::string_view token) const {
+    const int32_t id = index_.Find(token);
+    if (id == StringIndex::kMissing) return std::nullopt;
+    return id;
+  }
+  bool Has(TokenId id) const {
+    return id >= 0 && static_cast<size_t>(id) < by_id_.size() && by_id_[static_cast<size_t>(id)].used;
+  }
+  // Empty where there is no such token.
+  std::string_view Text(TokenId id) const {
+    if (!Has(id)) return {};
+    const Spelling& spelling = by_id_[static_cast<size_t>(id)];
+    return index_.Key(spelling.offset, spelling.length);
+  }
+  // Number of spellings.
+  size_t size() const { return index_.size(); }
+  // One more than the largest id.
+  size_t id_limit() const { return by_id_.size(); }
+
+ private:
+  struct Spelling {
+    uint32_t offset = 0;
+    uint32_t length : 31 = 0;
+    uint32_t used : 1 = 0;
+  };
+  StringIndex index_;
+  std::vector<Spelling> by_id_;
+};
+
+}  // namespace lamina::text
