@@ -38,6 +38,11 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterSkipLayerNorm(registry);
   RegisterSoftmax(registry);
   RegisterRotaryEmbedding(registry);
+  RegisterGroupQueryAttention(registry);
+  RegisterMatMulNBits(registry);
+  RegisterGatherBlockQuantized(registry);
+  RegisterOnnxAttention(registry);
+  RegisterMultiHeadAttention(registry);
 }
 
 }  // namespace lamina

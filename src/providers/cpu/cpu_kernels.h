@@ -14,6 +14,11 @@ void RegisterLayerNorm(KernelRegistry& registry);
 void RegisterSkipLayerNorm(KernelRegistry& registry);
 void RegisterSoftmax(KernelRegistry& registry);
 void RegisterRotaryEmbedding(KernelRegistry& registry);
+void RegisterGroupQueryAttention(KernelRegistry& registry);
+void RegisterMatMulNBits(KernelRegistry& registry);
+void RegisterGatherBlockQuantized(KernelRegistry& registry);
+void RegisterOnnxAttention(KernelRegistry& registry);
+void RegisterMultiHeadAttention(KernelRegistry& registry);
 
 void RegisterArithmeticKernels(KernelRegistry& registry);
 void RegisterVariadicKernels(KernelRegistry& registry);

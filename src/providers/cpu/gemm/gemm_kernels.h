@@ -13,7 +13,7 @@ namespace lamina {
 struct GemmBlock {
   int64_t rows = 0;
   int64_t k = 0;
-  const float* a = nullptr;
+  const float* a = nullptr;  // [rows, k]; for multiply_transposed [k, rows]
   int64_t lda = 0;
   const void* b = nullptr;
   int64_t ldb = 0;
@@ -28,6 +28,7 @@ struct GemmKernels {
   void (*multiply_float)(const GemmBlock& block);
   void (*multiply_half)(const GemmBlock& block);
   void (*multiply_bfloat16)(const GemmBlock& block);
+  void (*multiply_transposed)(const GemmBlock& block);  // A lies as its transpose; B of float
 
   void Multiply(DataType b_type, const GemmBlock& block) const {
     if (b_type == DataType::kFloat) return multiply_float(block);

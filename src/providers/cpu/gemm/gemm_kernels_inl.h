@@ -17,12 +17,15 @@ inline constexpr int kTileRows = 3;
 #endif
 inline constexpr int kPanelColumns = 2 * kLanes;
 
-template <int kRows, typename TB>
+template <int kRows, typename TB, bool kTransposedA>
 inline void MultiplyRows(const GemmBlock& block, int64_t first_row) {
   // Few rows are few independent chains of additions: several steps of k at once hide their latency.
   constexpr int kUnroll = kRows == 1 ? 4 : (kRows <= 3 ? 2 : 1);
   const int64_t k = block.k, lda = block.lda, ldb = block.ldb;
-  const float* a = block.a + first_row * lda;
+  const float* a = block.a + (kTransposedA ? first_row : first_row * lda);
+  const auto element = [a, lda](int64_t r, int64_t step) {
+    return kTransposedA ? a[step * lda + r] : a[r * lda + step];
+  };
   const TB* b = static_cast<const TB*>(block.b);
   VecF sum[kUnroll][kRows][2] = {};
   int64_t i = 0;
@@ -33,7 +36,7 @@ inline void MultiplyRows(const GemmBlock& block, int64_t first_row) {
       const VecF b1 = Load(b + (i + u) * ldb + kLanes);
 #pragma GCC unroll 12
       for (int r = 0; r < kRows; ++r) {
-        const VecF x = Set1(a[r * lda + i + u]);
+        const VecF x = Set1(element(r, i + u));
         sum[u][r][0] += x * b0;
         sum[u][r][1] += x * b1;
       }
@@ -44,7 +47,7 @@ inline void MultiplyRows(const GemmBlock& block, int64_t first_row) {
     const VecF b1 = Load(b + i * ldb + kLanes);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
-      const VecF x = Set1(a[r * lda + i]);
+      const VecF x = Set1(element(r, i));
       sum[0][r][0] += x * b0;
       sum[0][r][1] += x * b1;
     }
@@ -63,23 +66,24 @@ inline void MultiplyRows(const GemmBlock& block, int64_t first_row) {
 }
 
 // `rows` < kTileRows + 1 rows from first_row on.
-template <int kRows, typename TB>
+template <int kRows, typename TB, bool kTransposedA>
 inline void MultiplyRemainder(const GemmBlock& block, int64_t first_row, int64_t rows) {
   if constexpr (kRows > 0) {
-    if (rows == kRows) return MultiplyRows<kRows, TB>(block, first_row);
-    MultiplyRemainder<kRows - 1, TB>(block, first_row, rows);
+    if (rows == kRows) return MultiplyRows<kRows, TB, kTransposedA>(block, first_row);
+    MultiplyRemainder<kRows - 1, TB, kTransposedA>(block, first_row, rows);
   }
 }
 
-template <typename TB>
+template <typename TB, bool kTransposedA = false>
 void Multiply(const GemmBlock& block) {
   int64_t row = 0;
-  for (; row + kTileRows <= block.rows; row += kTileRows) MultiplyRows<kTileRows, TB>(block, row);
-  MultiplyRemainder<kTileRows - 1, TB>(block, row, block.rows - row);
+  for (; row + kTileRows <= block.rows; row += kTileRows)
+    MultiplyRows<kTileRows, TB, kTransposedA>(block, row);
+  MultiplyRemainder<kTileRows - 1, TB, kTransposedA>(block, row, block.rows - row);
 }
 
-inline constexpr GemmKernels kGemmKernels = {kPanelColumns, kTileRows, Multiply<float>, Multiply<Float16>,
-                                             Multiply<Bfloat16>};
+inline constexpr GemmKernels kGemmKernels = {kPanelColumns,     kTileRows,          Multiply<float>,
+                                             Multiply<Float16>, Multiply<Bfloat16>, Multiply<float, true>};
 
 }  // namespace
 }  // namespace lamina
