@@ -1,4 +1,7 @@
 // The registration functions of the CPU kernels, one per family (folder or file below providers/cpu).
+//
+// Only cpu_kernels.cc, which calls them, includes this list: a family that is added to it then recompiles no
+// other. The linker checks that each is defined.
 #pragma once
 
 #include "provider/kernel_registry.h"
@@ -80,6 +83,11 @@ void RegisterDeformConvKernels(KernelRegistry& registry);
 void RegisterEmbedLayerNormKernels(KernelRegistry& registry);
 void RegisterMatMulBnb4Kernels(KernelRegistry& registry);
 void RegisterOptimizerKernels(KernelRegistry& registry);
+void RegisterScanKernels(KernelRegistry& registry);
+void RegisterNhwcMaxPoolKernels(KernelRegistry& registry);
+void RegisterQLinearPoolKernels(KernelRegistry& registry);
+void RegisterQLinearConcatKernels(KernelRegistry& registry);
+void RegisterMsAttentionKernels(KernelRegistry& registry);
 void RegisterFusedMatMulKernels(KernelRegistry& registry);
 
 }  // namespace lamina

@@ -6,7 +6,7 @@
 // x is [batch, heads, sequence, head_size] or [batch, sequence, heads * head_size].
 #include <memory>
 
-#include "providers/cpu/cpu_kernels.h"
+#include "provider/kernel_registry.h"
 #include "providers/cpu/gemm/gemm.h"
 #include "providers/cpu/rows/row_kernels.h"
 

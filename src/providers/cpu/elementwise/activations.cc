@@ -5,7 +5,6 @@
 #include <limits>
 #include <string>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/unary.h"
 #include "providers/cpu/simd/vec_math.h"
 

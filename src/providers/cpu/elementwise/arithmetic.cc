@@ -1,5 +1,4 @@
 // Add, Sub, Mul, Div, Mod, PRelu.
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/arithmetic_ops.h"
 #include "providers/cpu/elementwise/binary.h"
 

@@ -1,7 +1,6 @@
 // Clip: the bounds are attributes before opset 11, then optional scalar inputs.
 #include <limits>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/kernel_util.h"
 
 namespace lamina {

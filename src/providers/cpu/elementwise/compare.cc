@@ -1,7 +1,6 @@
 // Equal, Greater, Less and their relatives.
 #include <string>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/binary.h"
 
 namespace lamina {

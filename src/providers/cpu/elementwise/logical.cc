@@ -1,5 +1,4 @@
 // And, Or, Xor, Not, and the bitwise operators.
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/binary.h"
 
 namespace lamina {

@@ -1,7 +1,6 @@
 // Pow: base and exponent may be of different types (since opset 12); the result has the base's.
 #include <cmath>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/arithmetic_ops.h"
 #include "providers/cpu/elementwise/binary.h"
 #include "providers/cpu/tensor/element_convert.h"

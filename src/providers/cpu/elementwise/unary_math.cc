@@ -2,7 +2,6 @@
 #include <cmath>
 #include <utility>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/arithmetic_ops.h"
 #include "providers/cpu/elementwise/unary.h"
 #include "providers/cpu/simd/vec_math.h"

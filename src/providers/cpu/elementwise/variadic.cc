@@ -1,5 +1,4 @@
 // Max, Min, Sum, Mean: any number of inputs, broadcast together (since opset 8; before that of one shape).
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/arithmetic_ops.h"
 #include "providers/cpu/elementwise/binary.h"
 

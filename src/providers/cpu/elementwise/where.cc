@@ -1,7 +1,6 @@
 // Where: selects between two operands, all three broadcast together.
 #include <string>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/broadcast.h"
 #include "providers/cpu/kernel_util.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "base/element_type.h"
-#include "providers/cpu/cpu_kernels.h"
+#include "provider/kernel_registry.h"
 #include "providers/cpu/gemm/packed_matrix.h"
 #include "providers/cpu/gemm/plain_gemm.h"
 #include "providers/cpu/simd/vec_math.h"

@@ -2,7 +2,6 @@
 // resized axis. Samples of the last axis are computed once for a tile of columns and used for many rows.
 #include <cmath>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/image/resize_axis.h"
 #include "providers/cpu/kernel_util.h"
 #include "providers/cpu/tensor/element_convert.h"

@@ -2,7 +2,6 @@
 // channel.
 #include <cmath>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/kernel_util.h"
 #include "providers/cpu/tensor/element_convert.h"
 

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/gemm/gemm.h"
 #include "providers/cpu/gemm/packed_matrix.h"
 #include "providers/cpu/nn/conv_windows.h"

@@ -1,6 +1,5 @@
 // ConvTranspose: every input element adds its multiple of the kernel to the output. Computed plane by plane
 // of the output, so that threads never write to one element.
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/nn/window.h"
 #include "providers/cpu/simd/vec_math.h"
 #include "providers/cpu/workspace_bounds.h"

@@ -1,7 +1,6 @@
 // LRN, LpNormalization, MeanVarianceNormalization, Hardmax.
 #include <cmath>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/kernel_util.h"
 
 namespace lamina {

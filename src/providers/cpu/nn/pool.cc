@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/arithmetic_ops.h"
 #include "providers/cpu/nn/window.h"
 

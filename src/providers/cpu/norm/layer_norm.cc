@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/element_type.h"
-#include "providers/cpu/cpu_kernels.h"
+#include "provider/kernel_registry.h"
 #include "providers/cpu/gemm/gemm.h"
 #include "providers/cpu/rows/row_kernels.h"
 #include "providers/cpu/workspace_bounds.h"

@@ -3,7 +3,7 @@
 #include <array>
 #include <memory>
 
-#include "providers/cpu/cpu_kernels.h"
+#include "provider/kernel_registry.h"
 #include "providers/cpu/gemm/gemm.h"
 #include "providers/cpu/rows/row_kernels.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <memory>
 
-#include "providers/cpu/cpu_kernels.h"
+#include "provider/kernel_registry.h"
 #include "providers/cpu/gemm/gemm.h"
 #include "providers/cpu/rows/row_kernels.h"
 

@@ -4,7 +4,6 @@
 #include <bit>
 #include <random>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/kernel_util.h"
 #include "providers/cpu/tensor/element_convert.h"
 

@@ -1,5 +1,4 @@
 // ArgMax and ArgMin.
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/kernel_util.h"
 
 namespace lamina {

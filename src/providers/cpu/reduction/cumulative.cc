@@ -1,5 +1,4 @@
 // CumSum and CumProd: running sums and products along an axis.
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/arithmetic_ops.h"
 #include "providers/cpu/kernel_util.h"
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/arithmetic_ops.h"
 #include "providers/cpu/kernel_util.h"
 #include "providers/cpu/reduction/reduce.h"

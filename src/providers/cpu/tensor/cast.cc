@@ -3,7 +3,6 @@
 #include <cmath>
 #include <string>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/kernel_util.h"
 #include "providers/cpu/tensor/element_convert.h"
 

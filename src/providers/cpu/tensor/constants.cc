@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "model/sparse_tensor.h"
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/arithmetic_ops.h"
 #include "providers/cpu/tensor/strided_copy.h"
 

@@ -1,5 +1,4 @@
 // Expand and Tile: repetition along axes.
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/broadcast.h"
 #include "providers/cpu/tensor/strided_copy.h"
 

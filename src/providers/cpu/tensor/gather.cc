@@ -2,7 +2,6 @@
 #include <cstring>
 #include <string>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/tensor/indices.h"
 
 namespace lamina {

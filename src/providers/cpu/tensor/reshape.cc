@@ -1,5 +1,4 @@
 // Operators that keep the elements and change the shape: Reshape, Flatten, Squeeze, Unsqueeze, Identity.
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/kernel_util.h"
 
 namespace lamina {

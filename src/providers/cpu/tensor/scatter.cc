@@ -2,7 +2,6 @@
 // one thread, as several may hit one element.
 #include <string>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/elementwise/arithmetic_ops.h"
 #include "providers/cpu/tensor/indices.h"
 
@@ -60,8 +59,9 @@ void Combine(Reduction reduction, DataType, std::byte* target, const std::byte* 
 ApplyFunction FindApply(Reduction reduction, DataType type) {
   if (reduction == Reduction::kNone) return Assign;
   ApplyFunction found = nullptr;
-  DispatchType<float, double, Float16, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
-               uint64_t, bool>(type, [&](auto tag) { found = Combine<typename decltype(tag)::type>; });
+  DispatchType<float, double, Float16, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
+               uint32_t, uint64_t, bool>(type,
+                                         [&](auto tag) { found = Combine<typename decltype(tag)::type>; });
   return found;
 }
 

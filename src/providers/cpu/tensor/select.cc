@@ -2,7 +2,6 @@
 #include <cstring>
 #include <string>
 
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/kernel_util.h"
 #include "providers/cpu/tensor/element_convert.h"
 #include "providers/cpu/tensor/strided_copy.h"

@@ -1,5 +1,4 @@
 // Slice, Split, Concat: parts of tensors along axes.
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/tensor/strided_copy.h"
 
 namespace lamina {

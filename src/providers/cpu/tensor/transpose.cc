@@ -1,5 +1,4 @@
 // Transpose, DepthToSpace, SpaceToDepth: permutations of axes.
-#include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/tensor/strided_copy.h"
 
 namespace lamina {
