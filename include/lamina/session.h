@@ -59,6 +59,9 @@ struct LoadOptions {
   // Called from the loading thread now and then, and once with done == total.
   std::function<void(const LoadProgress&)> progress;
   const CancelToken* cancel = nullptr;
+  // Names of a language model's inputs and outputs where they are not the usual ones, with the keys of
+  // genai_config.json: {"input_ids", "tokens"}, {"past_key_names", "k.%d"}, ...
+  std::map<std::string, std::string> decoder_names;
 };
 
 // An input or output of a model.
@@ -90,6 +93,12 @@ struct RunOptions {
   std::function<void(const StepProfile&)> on_step;
 };
 
+// One sequence of a run: its slot in the cache and how many tokens of it are there.
+struct KvRow {
+  int32_t slot = 0;
+  int32_t past_tokens = 0;
+};
+
 class KvCacheImpl;
 
 // Keys and values of earlier tokens for the attention nodes of a session, allocated when the session was
@@ -103,19 +112,18 @@ class KvCache {
   int slots() const;
   int capacity_tokens() const;
   uint64_t size_bytes() const;
-  // Whether one run may hold several sequences, and of different lengths: true where every attention node of
-  // the model works in place. Else a run has exactly one row.
+  // Whether one run may hold several sequences: true where every attention node of the model works in place.
+  // Else a run has exactly one row.
   bool supports_batches() const;
+  // Whether the sequences of one run may have different lengths.
+  bool supports_ragged_batches() const;
+  // Keeps the first `tokens` of the row's past. UNSUPPORTED where the model carries state without a token
+  // axis and `tokens` is neither 0 nor all of them.
+  Status Truncate(const KvRow& row, int32_t tokens);
   KvCacheImpl& impl() const { return *impl_; }
 
  private:
   std::shared_ptr<KvCacheImpl> impl_;
-};
-
-// One sequence of a run: its slot in the cache and how many tokens of it are there.
-struct KvRow {
-  int32_t slot = 0;
-  int32_t past_tokens = 0;
 };
 
 // Values for one run, by position. Reusable: keeps what was bound until it is bound again.

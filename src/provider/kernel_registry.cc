@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 
 namespace lamina {
 namespace {
-
-int FindPair(const std::vector<std::pair<int, int>>& pairs, int output) {
-  for (const auto& [input, of_output] : pairs) {
-    if (of_output == output) return input;
-  }
-  return -1;
-}
 
 TypeSet FindTypes(const std::vector<std::pair<int, TypeSet>>& constraints, int index, bool last_is_variadic) {
   for (const auto& [constrained, types] : constraints) {
@@ -38,21 +32,6 @@ std::string TypeMismatch(const KernelDef& def, const NodeInfo& node) {
     }
   }
   return "";
-}
-
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
 }
 
 std::string QualifiedName(std::string_view domain, std::string_view op_type) {
@@ -98,8 +77,15 @@ KernelDef& KernelDef::KvCache(int past_key, int past_value, int present_key, int
 
 TypeSet KernelDef::input_types(int index) const { return FindTypes(inputs_, index, variadic_inputs_); }
 TypeSet KernelDef::output_types(int index) const { return FindTypes(outputs_, index, false); }
-int KernelDef::alias_of(int output) const { return FindPair(aliases_, output); }
-int KernelDef::inplace_of(int output) const { return FindPair(inplace_, output); }
+int KernelDef::alias_of(int output) const {
+  for (const auto& [input, of_output] : aliases_) {
+    if (of_output == output) return input;
+  }
+  return -1;
+}
+bool KernelDef::may_overwrite(int input, int output) const {
+  return std::find(inplace_.begin(), inplace_.end(), std::make_pair(input, output)) != inplace_.end();
+}
 
 void KernelRegistry::Add(KernelDef def, KernelCreateFunc create, WorkspaceEstimateFunc workspace_estimate) {
   auto key = std::make_pair(def.domain(), def.op_type());

@@ -68,9 +68,9 @@ class KernelDef {
   TypeSet output_types(int index) const;
   const std::vector<std::pair<int, TypeSet>>& constrained_inputs() const { return inputs_; }
   const std::vector<std::pair<int, TypeSet>>& constrained_outputs() const { return outputs_; }
-  // The input an output aliases or may overwrite, else -1.
+  // The input an output aliases, else -1.
   int alias_of(int output) const;
-  int inplace_of(int output) const;
+  bool may_overwrite(int input, int output) const;
   bool is_host_input(int index) const { return (host_inputs_ >> index & 1) != 0; }
   bool is_host_output(int index) const { return (host_outputs_ >> index & 1) != 0; }
   const KvIndices& kv_cache() const { return kv_; }

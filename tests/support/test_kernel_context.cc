@@ -131,8 +131,9 @@ PackedWeight TestKernelContext::Packed(int index) const {
 int TestKernelContext::SharedInput(int output, const Shape& shape) const {
   if (!share_memory_) return -1;
   const DataType type = node_.output_type(output).element;
-  for (const int input : {def_.alias_of(output), def_.inplace_of(output)}) {
-    const Tensor* tensor = input >= 0 ? Input(input) : nullptr;
+  for (int input = 0; input < num_inputs(); ++input) {
+    if (def_.alias_of(output) != input && !def_.may_overwrite(input, output)) continue;
+    const Tensor* tensor = Input(input);
     if (!tensor || (type == DataType::kString) != (tensor->type() == DataType::kString)) continue;
     const Result<uint64_t> bytes = TensorBytes(type, shape);
     if (bytes.ok() && *bytes == tensor->size_bytes()) return input;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/os.h"
 #include "providers/cpu/cpu_kernels.h"
 
 namespace lamina {
@@ -21,7 +22,7 @@ class CpuProvider : public ExecutionProvider {
     RegisterCpuKernels(kernels_);
     DeviceDescription cpu;
     cpu.provider = "cpu";
-    cpu.name = "CPU";
+    cpu.name = CpuModel();
     devices_.push_back(std::move(cpu));
   }
 

@@ -1,0 +1,215 @@
+#include "runtime/kv_cache.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace lamina {
+namespace {
+
+constexpr uint64_t kAlignment = 256;
+constexpr uint64_t kMaxCacheBytes = uint64_t{1} << 50;
+
+uint64_t RoundUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Product of non-negative factors, saturated above kMaxCacheBytes so that sums cannot overflow.
+uint64_t Product(std::initializer_list<int64_t> factors) {
+  uint64_t product = 1;
+  for (const int64_t factor : factors) {
+    if (__builtin_mul_overflow(product, static_cast<uint64_t>(factor), &product) ||
+        product > kMaxCacheBytes) {
+      product = kMaxCacheBytes + 1;
+    }
+  }
+  return product;
+}
+
+int64_t ElementBytes(DataType type) { return DataTypeBits(type) / 8; }
+
+// Bytes of one sequence's carried state with `past_tokens`.
+Result<Shape> CarriedShape(const KvLayout& layout, const CarriedState& state, int64_t past_tokens) {
+  SymbolValues values;
+  if (!layout.batch_symbol.empty()) values[layout.batch_symbol] = 1;
+  if (!layout.past_symbol.empty()) values[layout.past_symbol] = past_tokens;
+  return state.shape.Evaluate(values);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KvCacheStorage>> KvCacheStorage::Allocate(const KvLayout& layout, int slots,
+                                                                 int capacity_tokens, Allocator& allocator) {
+  std::unique_ptr<KvCacheStorage> cache(new KvCacheStorage(layout, slots, capacity_tokens, allocator));
+  std::vector<uint64_t> sizes_bytes;  // per plane, then two per carried state and slot
+  uint64_t total_bytes = 0;
+  const auto add = [&](uint64_t bytes) {
+    sizes_bytes.push_back(std::min(RoundUp(bytes), kMaxCacheBytes + kAlignment));
+    total_bytes = std::min(total_bytes + sizes_bytes.back(), 2 * kMaxCacheBytes);
+  };
+  for (const InPlaceKv& layer : layout.in_place) {
+    const int64_t element_bytes = ElementBytes(layer.type);
+    add(Product({slots, layer.kv_heads, capacity_tokens, layer.key_head_size, element_bytes}));
+    add(Product({slots, layer.kv_heads, capacity_tokens, layer.value_head_size, element_bytes}));
+  }
+  for (const CarriedState& state : layout.carried) {
+    LAMINA_ASSIGN_OR_RETURN(const Shape shape, CarriedShape(layout, state, capacity_tokens));
+    LAMINA_ASSIGN_OR_RETURN(const uint64_t state_bytes, TensorBytes(state.type, shape));
+    for (int buffer = 0; buffer < 2 * slots; ++buffer) add(state_bytes);
+  }
+  if (total_bytes > kMaxCacheBytes) {
+    return InvalidArgumentError("a KV cache of {} sequences of {} tokens is too large to address", slots,
+                                capacity_tokens);
+  }
+  Result<void*> memory = allocator.Reserve(total_bytes);
+  if (!memory.ok()) {
+    return memory.status().WithContext(
+        fmt::format("KV cache of {} bytes ({} sequences of {} tokens)", total_bytes, slots, capacity_tokens));
+  }
+  cache->memory_ = *memory;
+  cache->size_bytes_ = total_bytes;
+
+  auto* next = static_cast<std::byte*>(cache->memory_);
+  size_t index = 0;
+  const auto take = [&] {
+    std::byte* start = next;
+    next += sizes_bytes[index++];
+    return start;
+  };
+  const auto plane = [&](int32_t head_size, const InPlaceKv& layer) {
+    KvPlane made;
+    made.base = take();
+    made.head_size = head_size;
+    made.token_stride_bytes = head_size * ElementBytes(layer.type);
+    made.head_stride_bytes = made.token_stride_bytes * capacity_tokens;
+    made.block_stride_bytes = made.head_stride_bytes * layer.kv_heads;
+    return made;
+  };
+  for (const InPlaceKv& layer : layout.in_place) {
+    KvView view;
+    view.key = plane(layer.key_head_size, layer);
+    view.value = plane(layer.value_head_size, layer);
+    view.type = layer.type;
+    view.kv_heads = layer.kv_heads;
+    view.block_tokens = capacity_tokens;
+    view.capacity_tokens = capacity_tokens;
+    cache->views_.push_back(view);
+  }
+  for (size_t state = 0; state < layout.carried.size(); ++state) {
+    std::vector<CarriedBuffers> buffers(static_cast<size_t>(slots));
+    for (CarriedBuffers& of_slot : buffers) {
+      of_slot.size_bytes = sizes_bytes[index];
+      of_slot.past = take();
+      of_slot.present = take();
+    }
+    cache->carried_.push_back(std::move(buffers));
+  }
+  cache->block_table_.reserve(static_cast<size_t>(slots));
+  cache->past_lengths_.reserve(static_cast<size_t>(slots));
+  return cache;
+}
+
+KvCacheStorage::~KvCacheStorage() { allocator_.Free(memory_); }
+
+Result<std::span<const KvView>> KvCacheStorage::Bind(std::span<const KvRow> rows) {
+  if (rows.empty()) return InvalidArgumentError("a run with a KV cache needs at least one row");
+  if (!layout_.carried.empty() && rows.size() != 1) {
+    return UnsupportedError("this model carries its past as ordinary tensors: one row a run, found {}",
+                            rows.size());
+  }
+  block_table_.clear();
+  past_lengths_.clear();
+  for (const KvRow& row : rows) {
+    if (row.slot < 0 || row.slot >= slots_) {
+      return InvalidArgumentError("KV cache slot {} is out of range [0, {})", row.slot, slots_);
+    }
+    if (std::find(block_table_.begin(), block_table_.end(), row.slot) != block_table_.end()) {
+      return InvalidArgumentError("KV cache slot {} is bound to two rows of one run", row.slot);
+    }
+    if (row.past_tokens < 0 || row.past_tokens > capacity_tokens_) {
+      return InvalidArgumentError("{} past tokens in KV cache slot {}, which holds {}", row.past_tokens,
+                                  row.slot, capacity_tokens_);
+    }
+    block_table_.push_back(row.slot);
+    past_lengths_.push_back(row.past_tokens);
+  }
+  for (KvView& view : views_) {
+    view.block_table = block_table_.data();
+    view.past_lengths = past_lengths_.data();
+  }
+  return std::span<const KvView>(views_);
+}
+
+Result<Tensor> KvCacheStorage::CarriedPast(size_t index, const KvRow& row) const {
+  const CarriedState& state = layout_.carried[index];
+  const CarriedBuffers& buffers = carried_[index][static_cast<size_t>(row.slot)];
+  LAMINA_ASSIGN_OR_RETURN(const Shape shape, CarriedShape(layout_, state, row.past_tokens));
+  // A state without a token axis (a convolution's) starts as zeros.
+  if (row.past_tokens == 0) {
+    LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(state.type, shape));
+    std::fill_n(buffers.past, bytes, std::byte{0});
+  }
+  return Tensor::View(state.type, shape, buffers.past, buffers.size_bytes);
+}
+
+Tensor KvCacheStorage::CarriedPresent(size_t index, const KvRow& row) const {
+  const CarriedBuffers& buffers = carried_[index][static_cast<size_t>(row.slot)];
+  return Tensor::View(layout_.carried[index].type, Shape{}, buffers.present, buffers.size_bytes);
+}
+
+Status KvCacheStorage::Truncate(const KvRow& row, int32_t tokens) {
+  if (row.slot < 0 || row.slot >= slots_ || tokens < 0 || tokens > row.past_tokens) {
+    return InvalidArgumentError("cannot keep {} of {} tokens in KV cache slot {} of {}", tokens,
+                                row.past_tokens, row.slot, slots_);
+  }
+  if (tokens == row.past_tokens || tokens == 0) return Status();
+  for (const CarriedState& state : layout_.carried) {
+    if (state.token_axis < 0) {
+      return UnsupportedError("this model carries state that cannot be cut back to {} of {} tokens", tokens,
+                              row.past_tokens);
+    }
+  }
+  for (size_t index = 0; index < layout_.carried.size(); ++index) {
+    const CarriedState& state = layout_.carried[index];
+    LAMINA_ASSIGN_OR_RETURN(const Shape shape, CarriedShape(layout_, state, row.past_tokens));
+    // [outer, tokens, inner]: the rows move together, each keeps its first tokens.
+    const int64_t outer = shape.num_elements(0, state.token_axis);
+    const int64_t inner_bytes =
+        shape.num_elements(state.token_axis + 1, shape.rank()) * ElementBytes(state.type);
+    std::byte* data = carried_[index][static_cast<size_t>(row.slot)].past;
+    for (int64_t i = 1; i < outer; ++i) {
+      std::memmove(data + i * tokens * inner_bytes, data + i * row.past_tokens * inner_bytes,
+                   static_cast<size_t>(tokens * inner_bytes));
+    }
+  }
+  return Status();
+}
+
+void KvCacheStorage::SwapCarried(const KvRow& row) {
+  for (std::vector<CarriedBuffers>& buffers : carried_) {
+    CarriedBuffers& of_slot = buffers[static_cast<size_t>(row.slot)];
+    std::swap(of_slot.past, of_slot.present);
+  }
+}
+
+void KvCachePool::Add(std::unique_ptr<KvCacheStorage> cache) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(cache));
+  size_ = std::max(size_, static_cast<int>(free_.size()));
+}
+
+std::unique_ptr<KvCacheStorage> KvCachePool::Take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return nullptr;
+  std::unique_ptr<KvCacheStorage> cache = std::move(free_.back());
+  free_.pop_back();
+  return cache;
+}
+
+int KvCache::slots() const { return impl_->storage().slots(); }
+int KvCache::capacity_tokens() const { return impl_->storage().capacity_tokens(); }
+uint64_t KvCache::size_bytes() const { return impl_->storage().size_bytes(); }
+bool KvCache::supports_batches() const { return impl_->storage().layout().carried.empty(); }
+bool KvCache::supports_ragged_batches() const { return impl_->storage().layout().ragged; }
+Status KvCache::Truncate(const KvRow& row, int32_t tokens) { return impl_->storage().Truncate(row, tokens); }
+
+}  // namespace lamina

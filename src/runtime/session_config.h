@@ -1,0 +1,34 @@
+// The session options: their table, and their values with types.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/option_table.h"
+#include "lamina/session.h"
+#include "lamina/status.h"
+
+namespace lamina {
+
+// Every key of SessionOptions; docs/options.md is made from it.
+const OptionTable& SessionOptionTable();
+
+struct SessionConfig {
+  int num_threads = 0;            // 0: one per physical core
+  int context_length_tokens = 0;  // 0: not set
+  int max_batch = 1;
+  int prefill_chunk_tokens = 512;
+  int max_kv_caches = 1;
+  bool prepack = true;
+  bool external_data_strict = false;
+  bool verify_checksums = false;
+  bool last_token_logits = false;
+
+  static Result<SessionConfig> FromOptions(const SessionOptions& options);
+};
+
+// Sets an option that a model's own files ask for: keys of ONNX Runtime without meaning here give a notice in
+// the log, others that are unknown a warning. INVALID_ARGUMENT for a value that a known key does not take.
+Status SetFromModelFile(SessionOptions& options, const std::string& key, const std::string& value);
+
+}  // namespace lamina

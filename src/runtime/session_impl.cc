@@ -1,0 +1,433 @@
+#include "runtime/session_impl.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "model/decoder_contract.h"
+#include "model/function_inliner.h"
+#include "model/shape_inference/shape_inference.h"
+#include "rewrite/last_token_logits.h"
+#include "runtime/planned_frames.h"
+#include "runtime/session_config.h"
+#include "weights/external_data.h"
+
+namespace lamina {
+namespace {
+
+constexpr int kDefaultContextTokens = 4096;
+
+int ContextLength(const SessionConfig& config) {
+  return config.context_length_tokens > 0 ? config.context_length_tokens : kDefaultContextTokens;
+}
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+ValueSpec SpecOf(const Graph& graph, ValueId id) {
+  const ValueInfo& value = graph.value(id);
+  ValueSpec spec;
+  spec.name = value.name.str();
+  spec.type = value.type;
+  spec.has_shape = value.shape.has_value();
+  spec.optional = value.initializer.valid();
+  if (value.shape) {
+    for (const DimExpr& dim : value.shape->dims) {
+      spec.dims.push_back(dim.constant().value_or(-1));
+      spec.dim_names.push_back(dim.is_constant() ? "" : dim.ToString());
+    }
+  }
+  return spec;
+}
+
+// Whether a tensor of this shape fits the declaration: rank and constant dimensions.
+bool FitsSpec(const ValueSpec& spec, const Shape& shape) {
+  if (!spec.has_shape) return true;
+  if (shape.rank() != static_cast<int>(spec.dims.size())) return false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const int64_t dim = spec.dims[static_cast<size_t>(axis)];
+    if (dim >= 0 && dim != shape[axis]) return false;
+  }
+  return true;
+}
+
+std::string SpecText(const ValueSpec& spec) {
+  std::string text = spec.type.ToString();
+  if (!spec.has_shape) return text;
+  text += "[";
+  for (size_t i = 0; i < spec.dims.size(); ++i) {
+    if (i > 0) text += ",";
+    text += spec.dims[i] >= 0 ? std::to_string(spec.dims[i])
+                              : (spec.dim_names[i].empty() ? "?" : spec.dim_names[i]);
+  }
+  return text + "]";
+}
+
+int32_t PositionOf(const Graph& graph, std::span<const ValueId> ids, const std::string& name) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (graph.value(ids[i]).name == name) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+std::vector<StatePair> StatePairsOf(const Graph& graph, const DecoderSignature& decoder) {
+  std::vector<StatePair> pairs;
+  const auto add = [&](const DecoderPort& past, const DecoderPort& present) {
+    pairs.push_back(
+        {PositionOf(graph, graph.inputs(), past.name), PositionOf(graph, graph.outputs(), present.name)});
+  };
+  for (const DecoderKvLayer& layer : decoder.kv_layers) {
+    add(layer.past_key, layer.present_key);
+    add(layer.past_value, layer.present_value);
+  }
+  for (const DecoderStateLayer& layer : decoder.state_layers) add(layer.past, layer.present);
+  return pairs;
+}
+
+// The keys are those of genai_config.json.
+DecoderNames NamesFrom(const std::map<std::string, std::string>& given) {
+  DecoderNames names;
+  const auto take = [&](const char* key, std::string& name) {
+    const auto found = given.find(key);
+    if (found != given.end() && !found->second.empty()) name = found->second;
+  };
+  take("input_ids", names.input_ids);
+  take("inputs_embeds", names.inputs_embeds);
+  take("attention_mask", names.attention_mask);
+  take("position_ids", names.position_ids);
+  take("past_key_names", names.past_key);
+  take("past_value_names", names.past_value);
+  take("past_conv_names", names.past_conv);
+  take("logits", names.logits);
+  take("present_key_names", names.present_key);
+  take("present_value_names", names.present_value);
+  take("present_conv_names", names.present_conv);
+  return names;
+}
+
+}  // namespace
+
+// Reusable memory for one run, given back at the end.
+class SessionImpl::StorageLease {
+ public:
+  explicit StorageLease(SessionImpl& session) : session_(session) {
+    {
+      const std::lock_guard lock(session_.storage_mutex_);
+      if (!session_.free_storage_.empty()) {
+        storage_ = std::move(session_.free_storage_.back());
+        session_.free_storage_.pop_back();
+      }
+    }
+    if (!storage_) {
+      Allocator& allocator = session_.lasting_->env->impl().cpu().allocator({}, MemoryKind::kDevice);
+      storage_ = std::make_unique<RunStorage>(allocator);
+    }
+  }
+  ~StorageLease() {
+    const std::lock_guard lock(session_.storage_mutex_);
+    session_.free_storage_.push_back(std::move(storage_));
+  }
+  StorageLease(const StorageLease&) = delete;
+  StorageLease& operator=(const StorageLease&) = delete;
+  RunStorage& operator*() { return *storage_; }
+
+ private:
+  SessionImpl& session_;
+  std::unique_ptr<RunStorage> storage_;
+};
+
+Result<std::unique_ptr<SessionImpl>> SessionImpl::Create(std::shared_ptr<Env> env,
+                                                         std::unique_ptr<Model> model,
+                                                         const SessionOptions& options,
+                                                         const LoadOptions& load_options) {
+  auto session = std::make_unique<SessionImpl>();
+  session->lasting_ = std::make_shared<Lasting>();
+  session->lasting_->env = std::move(env);
+  session->model_ = std::move(model);
+  Status status = session->Load(options, load_options);
+  if (!status.ok()) {
+    return session->model_->path.empty() ? status : status.WithContext(session->model_->path);
+  }
+  return session;
+}
+
+Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_options) {
+  LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options));
+  const int64_t plan_start_ns = NowNs();
+  LAMINA_RETURN_IF_ERROR(InlineFunctions(*model_));
+  LAMINA_ASSIGN_OR_RETURN(
+      external_data_, ExternalData::Open(*model_, {config.external_data_strict, config.verify_checksums}));
+  LAMINA_RETURN_IF_ERROR(InferTypes(config, load_options));
+  LAMINA_ASSIGN_OR_RETURN(constants_,
+                          ConstantTable::Build(*model_->graph, [this](const Initializer& initializer) {
+                            return external_data_->Map(initializer);
+                          }));
+
+  uint64_t total_bytes = 0;
+  for (const Initializer& initializer : model_->graph->initializers())
+    total_bytes += initializer.size_bytes();
+  LoadProgress progress{0, total_bytes};
+  const auto report = [&](uint64_t bytes) -> Status {
+    if (load_options.cancel && load_options.cancel->cancelled())
+      return CancelledError("the load was cancelled");
+    progress.done_bytes = std::min(progress.done_bytes + bytes, total_bytes);
+    if (load_options.progress) load_options.progress(progress);
+    return Status();
+  };
+  LAMINA_RETURN_IF_ERROR(report(0));
+
+  EnvImpl& env = lasting_->env->impl();
+  ExecutableOptions executable_options;
+  executable_options.kernels = &env.cpu().kernels();
+  executable_options.device = &env.cpu().devices().front();
+  executable_options.allocator = &env.cpu().allocator({}, MemoryKind::kDevice);
+  executable_options.threads = &env.threads();
+  executable_options.constants = &constants_;
+  executable_options.prepack = config.prepack;
+  executable_options.on_prepacked = report;
+  const int64_t prepack_start_ns = NowNs();
+  LAMINA_ASSIGN_OR_RETURN(executable_, BuildExecutable(*model_->graph, executable_options, prepacked_));
+  const int64_t prepack_end_ns = NowNs();
+
+  for (const ValueId id : model_->graph->inputs()) inputs_.push_back(SpecOf(*model_->graph, id));
+  for (const ValueId id : model_->graph->outputs()) outputs_.push_back(SpecOf(*model_->graph, id));
+  LAMINA_RETURN_IF_ERROR(CreateKvCaches(config));
+  LAMINA_RETURN_IF_ERROR(PlanExecution(config));
+  LAMINA_RETURN_IF_ERROR(report(total_bytes));
+
+  load_stats_.num_steps = static_cast<int64_t>(executable_->steps().size());
+  load_stats_.weights_bytes = total_bytes;
+  load_stats_.prepacked_bytes = prepacked_.total_bytes();
+  load_stats_.load_plan_ns = prepack_start_ns - plan_start_ns;
+  load_stats_.load_prepack_ns = prepack_end_ns - prepack_start_ns;
+  return Status();
+}
+
+Status SessionImpl::InferTypes(const SessionConfig& config, const LoadOptions& load_options) {
+  InferenceOptions inference;
+  inference.read_external = [this](const Initializer& initializer) {
+    return external_data_->Map(initializer);
+  };
+  const DecoderNames names = NamesFrom(load_options.decoder_names);
+  not_a_decoder_ = FindDecoderSignature(*model_, names).status();
+  if (!not_a_decoder_.ok()) return InferShapes(*model_, inference);
+  LAMINA_ASSIGN_OR_RETURN(decoder_, InferDecoder(*model_, names, inference));
+  if (config.last_token_logits) {
+    const Graph& graph = *model_->graph;
+    KeepLastTokenLogits(*model_, PositionOf(graph, graph.outputs(), decoder_->logits.name));
+  }
+  return Status();
+}
+
+Status SessionImpl::PlanExecution(const SessionConfig& config) {
+  if (!decoder_ || config.max_kv_caches == 0) return Status();
+  DecoderBounds bounds;
+  bounds.batch_symbol = decoder_->batch.symbol();
+  bounds.sequence_symbol = decoder_->sequence.symbol();
+  bounds.past_symbol = decoder_->past.symbol();
+  bounds.max_batch = config.max_batch;
+  bounds.prefill_chunk_tokens = config.prefill_chunk_tokens;
+  bounds.context_length_tokens = ContextLength(config);
+  ExecutionProvider& cpu = lasting_->env->impl().cpu();
+  Result<std::unique_ptr<PlannedFrames>> frames = PlannedFrames::Create(
+      *executable_, constants_, cpu.devices().front(), bounds, cpu.allocator({}, MemoryKind::kDevice));
+  if (frames.status().code() == StatusCode::kUnsupported) {
+    LogInfo("activations are not planned, they come from the arena: {}", frames.status().message());
+    return Status();
+  }
+  LAMINA_ASSIGN_OR_RETURN(planned_frames_, std::move(frames));
+  return Status();
+}
+
+int64_t SessionImpl::execution_buffer_bytes() const {
+  return planned_frames_ ? planned_frames_->size_bytes() : 0;
+}
+
+Status SessionImpl::CreateKvCaches(const SessionConfig& config) {
+  inputs_in_cache_.assign(inputs_.size(), false);
+  outputs_in_cache_.assign(outputs_.size(), false);
+  kv_caches_ = std::make_shared<KvCachePool>();
+  if (!decoder_) return Status();
+  const std::vector<StatePair> pairs = StatePairsOf(*model_->graph, *decoder_);
+  if (pairs.empty()) return Status();
+  LAMINA_ASSIGN_OR_RETURN(lasting_->kv_layout,
+                          MakeKvLayout(pairs, std::string(decoder_->batch.symbol()),
+                                       std::string(decoder_->past.symbol()), *executable_));
+  for (const StatePair& pair : pairs) {
+    inputs_in_cache_[static_cast<size_t>(pair.input)] = true;
+    outputs_in_cache_[static_cast<size_t>(pair.output)] = true;
+  }
+  Allocator& allocator = lasting_->env->impl().cpu().allocator({}, MemoryKind::kDevice);
+  for (int i = 0; i < config.max_kv_caches; ++i) {
+    LAMINA_ASSIGN_OR_RETURN(
+        std::unique_ptr<KvCacheStorage> cache,
+        KvCacheStorage::Allocate(lasting_->kv_layout, config.max_batch, ContextLength(config), allocator));
+    kv_caches_->Add(std::move(cache));
+  }
+  return Status();
+}
+
+Result<KvCache> SessionImpl::CreateKvCache() {
+  if (lasting_->kv_layout.empty()) {
+    return UnsupportedError("this model has no past inputs and present outputs: it needs no KV cache");
+  }
+  std::unique_ptr<KvCacheStorage> storage = kv_caches_->Take();
+  if (!storage) {
+    return ResourceExhaustedError("all {} KV caches of the session are in use (session.max_kv_caches)",
+                                  kv_caches_->size());
+  }
+  return KvCache(std::make_shared<KvCacheImpl>(std::move(storage), kv_caches_, lasting_));
+}
+
+Status SessionImpl::Run(const RunOptions& options, RunBinding& binding) {
+  StorageLease storage(*this);
+  std::unique_ptr<Frame> frame = (*storage).Take(*executable_);
+  LAMINA_RETURN_IF_ERROR(BindInputs(binding, *frame));
+
+  EnvImpl& env = lasting_->env->impl();
+  RunContext run{options, env.threads(), env.cpu().allocator({}, MemoryKind::kDevice), lasting_, *storage, {},
+                 0};
+  if (options.on_step) run.start_ns = NowNs();
+  if (binding.kv_cache()) {
+    KvCacheStorage& cache = binding.kv_cache()->impl().storage();
+    if (&cache.layout() != &lasting_->kv_layout)
+      return InvalidArgumentError("the KV cache belongs to another session");
+    LAMINA_ASSIGN_OR_RETURN(run.kv_views, cache.Bind(binding.kv_rows()));
+  }
+  frame->bound.assign(frame->values.size(), Tensor());
+  const std::span<const ValueId> output_ids = model_->graph->outputs();
+  for (size_t i = 0; i < std::min(binding.bound_outputs().size(), output_ids.size()); ++i) {
+    frame->bound[static_cast<size_t>(output_ids[i].index)] = binding.bound_outputs()[i];
+  }
+  LAMINA_RETURN_IF_ERROR(BindCarried(binding, *frame));
+  const PlannedFrames::Lease lease = AcquireFrame(binding, *frame);
+  {
+    const ThreadPool::KeepAwake awake(env.threads());
+    LAMINA_RETURN_IF_ERROR(RunExecutable(*executable_, *frame, run));
+  }
+  LAMINA_RETURN_IF_ERROR(CollectOutputs(binding, *frame));
+  if (binding.kv_cache() && !lasting_->kv_layout.carried.empty()) {
+    binding.kv_cache()->impl().storage().SwapCarried(binding.kv_rows().front());
+  }
+  (*storage).Return(*executable_, std::move(frame));
+  return Status();
+}
+
+PlannedFrames::Lease SessionImpl::AcquireFrame(const RunBinding& binding, Frame& frame) {
+  if (!planned_frames_ || !binding.kv_cache()) return PlannedFrames::Lease(nullptr);
+  const DecoderPort& tokens = decoder_->input_ids.present() ? decoder_->input_ids : decoder_->inputs_embeds;
+  const int32_t input = PositionOf(*model_->graph, model_->graph->inputs(), tokens.name);
+  const Shape& shape = binding.inputs()[static_cast<size_t>(input)].tensor().shape();
+  return planned_frames_->Acquire(shape[0], shape[1], frame);
+}
+
+Status SessionImpl::CheckInput(size_t index, const Value& value) const {
+  const ValueSpec& spec = inputs_[index];
+  if (!value.defined()) {
+    if (spec.optional || spec.type.kind == ValueKind::kOptional) return Status();
+    return InvalidArgumentError("input {} '{}': expected {}, found nothing", index, spec.name,
+                                SpecText(spec));
+  }
+  if (value.is_tensor() && spec.type.is_tensor()) {
+    const Tensor& tensor = value.tensor();
+    if (tensor.type() == spec.type.element && FitsSpec(spec, tensor.shape())) return Status();
+    return InvalidArgumentError("input {} '{}': expected {}, found {}{}", index, spec.name, SpecText(spec),
+                                value.type().ToString(), tensor.shape().ToString());
+  }
+  // A value of the type itself stands for a present optional.
+  if (spec.type.kind == value.kind() || spec.type.kind == ValueKind::kOptional) return Status();
+  return InvalidArgumentError("input {} '{}': expected {}, found {}", index, spec.name, SpecText(spec),
+                              value.type().ToString());
+}
+
+Status SessionImpl::BindInputs(const RunBinding& binding, Frame& frame) const {
+  const std::vector<Value>& given = binding.inputs();
+  if (given.size() > inputs_.size()) {
+    return InvalidArgumentError("the model has {} inputs, {} were given", inputs_.size(), given.size());
+  }
+  static const Value nothing;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (LivesInCache(inputs_in_cache_, binding, i)) continue;
+    const Value& value = i < given.size() ? given[i] : nothing;
+    LAMINA_RETURN_IF_ERROR(CheckInput(i, value));
+    const ValueId id = model_->graph->inputs()[i];
+    const Value* default_value = constants_.FindDefault(*model_->graph, id);
+    frame.values[static_cast<size_t>(id.index)] = value.defined() || !default_value ? value : *default_value;
+  }
+  return Status();
+}
+
+Status SessionImpl::BindCarried(const RunBinding& binding, Frame& frame) const {
+  if (!binding.kv_cache()) return Status();
+  const KvCacheStorage& cache = binding.kv_cache()->impl().storage();
+  for (size_t i = 0; i < lasting_->kv_layout.carried.size(); ++i) {
+    const CarriedState& state = lasting_->kv_layout.carried[i];
+    const KvRow& row = binding.kv_rows().front();
+    LAMINA_ASSIGN_OR_RETURN(Tensor past, cache.CarriedPast(i, row));
+    const Graph& graph = *model_->graph;
+    frame.values[static_cast<size_t>(graph.inputs()[static_cast<size_t>(state.input)].index)] =
+        Value(std::move(past));
+    frame.bound[static_cast<size_t>(graph.outputs()[static_cast<size_t>(state.output)].index)] =
+        cache.CarriedPresent(i, row);
+  }
+  return Status();
+}
+
+Status SessionImpl::CollectOutputs(RunBinding& binding, Frame& frame) const {
+  const Graph& graph = *model_->graph;
+  binding.outputs().assign(outputs_.size(), Value());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (LivesInCache(outputs_in_cache_, binding, i)) continue;
+    const Operand& operand = executable_->outputs()[i];
+    Value value = operand.constant ? *operand.constant : frame.values[static_cast<size_t>(operand.value)];
+    if (!value.defined()) return InternalError("output {} '{}' was not computed", i, outputs_[i].name);
+    if (value.is_tensor()) {
+      const Tensor& bound = frame.bound[static_cast<size_t>(graph.outputs()[i].index)];
+      const Tensor& tensor = value.tensor();
+      if (bound.defined() && !tensor.SharesMemoryWith(bound)) {
+        LAMINA_ASSIGN_OR_RETURN(value, CopyInto(bound, tensor, i));
+      } else if (!bound.defined() && IsBorrowed(binding, operand, tensor)) {
+        // An input or a constant passed through: the caller gets memory of its own.
+        LAMINA_ASSIGN_OR_RETURN(value, tensor.Clone());
+      }
+    }
+    binding.outputs()[i] = std::move(value);
+  }
+  return Status();
+}
+
+bool SessionImpl::IsBorrowed(const RunBinding& binding, const Operand& operand, const Tensor& tensor) {
+  if (operand.constant || !tensor.owner()) return true;
+  return std::any_of(binding.inputs().begin(), binding.inputs().end(), [&](const Value& input) {
+    return input.is_tensor() && input.tensor().owner() == tensor.owner();
+  });
+}
+
+Result<Value> SessionImpl::CopyInto(const Tensor& bound, const Tensor& tensor, size_t index) const {
+  if (bound.type() != tensor.type() || bound.capacity_bytes() < tensor.size_bytes() ||
+      tensor.type() == DataType::kString) {
+    return InvalidArgumentError(
+        "output {} '{}' is {}{}, which the tensor bound to it ({}, {} bytes) does not hold", index,
+        outputs_[index].name, DataTypeName(tensor.type()), tensor.shape().ToString(),
+        DataTypeName(bound.type()), bound.capacity_bytes());
+  }
+  Tensor copy = bound.Reshaped(tensor.shape());
+  std::copy_n(tensor.data<std::byte>(), tensor.size_bytes(), copy.mutable_data<std::byte>());
+  return Value(std::move(copy));
+}
+
+SessionImpl::~SessionImpl() = default;
+
+SessionStats SessionImpl::stats() const {
+  SessionStats stats = load_stats_;
+  stats.arena_peak_bytes =
+      lasting_->env->impl().cpu().allocator({}, MemoryKind::kDevice).GetStats().max_in_use_bytes;
+  return stats;
+}
+
+}  // namespace lamina

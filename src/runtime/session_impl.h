@@ -1,0 +1,92 @@
+// What a Session owns.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lamina/session.h"
+#include "model/decoder_contract.h"
+#include "model/model.h"
+#include "runtime/env_impl.h"
+#include "runtime/executable.h"
+#include "runtime/executor.h"
+#include "runtime/kv_cache.h"
+#include "runtime/kv_layout.h"
+#include "runtime/planned_frames.h"
+#include "weights/constant_table.h"
+
+namespace lamina {
+
+class ExternalData;
+struct SessionConfig;
+
+// Immutable after load but for the pools, which have locks.
+class SessionImpl {
+ public:
+  ~SessionImpl();
+  static Result<std::unique_ptr<SessionImpl>> Create(std::shared_ptr<Env> env, std::unique_ptr<Model> model,
+                                                     const SessionOptions& options,
+                                                     const LoadOptions& load_options);
+
+  Status Run(const RunOptions& options, RunBinding& binding);
+  Result<KvCache> CreateKvCache();
+
+  const std::vector<ValueSpec>& inputs() const { return inputs_; }
+  const std::vector<ValueSpec>& outputs() const { return outputs_; }
+  SessionStats stats() const;
+  const Model& model() const { return *model_; }
+  const Executable& executable() const { return *executable_; }
+  // What makes the model a language model; null for others, and then not_a_decoder() says why.
+  const DecoderSignature* decoder() const { return decoder_ ? &*decoder_ : nullptr; }
+  const Status& not_a_decoder() const { return not_a_decoder_; }
+  // Bytes of the planned execution buffer; 0 in an arena session.
+  int64_t execution_buffer_bytes() const;
+
+ private:
+  // Shared by the session and what outlives it: tensors and caches.
+  struct Lasting {
+    std::shared_ptr<Env> env;
+    KvLayout kv_layout;
+  };
+  class StorageLease;
+
+  Status Load(const SessionOptions& options, const LoadOptions& load_options);
+  Status InferTypes(const SessionConfig& config, const LoadOptions& load_options);
+  Status CreateKvCaches(const SessionConfig& config);
+  Status PlanExecution(const SessionConfig& config);
+  Status BindInputs(const RunBinding& binding, Frame& frame) const;
+  PlannedFrames::Lease AcquireFrame(const RunBinding& binding, Frame& frame);
+  Status CheckInput(size_t index, const Value& value) const;
+  Status BindCarried(const RunBinding& binding, Frame& frame) const;
+  Status CollectOutputs(RunBinding& binding, Frame& frame) const;
+  // Whether the memory of an output belongs to the caller's inputs or to the model.
+  static bool IsBorrowed(const RunBinding& binding, const Operand& operand, const Tensor& tensor);
+  Result<Value> CopyInto(const Tensor& bound, const Tensor& tensor, size_t index) const;
+  bool LivesInCache(const std::vector<bool>& by_cache, const RunBinding& binding, size_t index) const {
+    return binding.kv_cache() != nullptr && by_cache[index];
+  }
+
+  std::shared_ptr<Lasting> lasting_;
+  std::unique_ptr<Model> model_;
+  std::optional<DecoderSignature> decoder_;
+  Status not_a_decoder_;
+  std::shared_ptr<ExternalData> external_data_;
+  ConstantTable constants_;
+  PrepackedWeights prepacked_;
+  std::unique_ptr<Executable> executable_;
+  std::vector<ValueSpec> inputs_;
+  std::vector<ValueSpec> outputs_;
+  std::vector<bool> inputs_in_cache_;  // by position
+  std::vector<bool> outputs_in_cache_;
+  std::shared_ptr<KvCachePool> kv_caches_;
+  std::unique_ptr<PlannedFrames> planned_frames_;  // null in an arena session
+  SessionStats load_stats_;
+
+  std::mutex storage_mutex_;
+  std::vector<std::unique_ptr<RunStorage>> free_storage_;  // guarded by storage_mutex_
+};
+
+}  // namespace lamina

@@ -1,0 +1,39 @@
+#include "weights/constant_table.h"
+
+namespace lamina {
+Result<ConstantTable> ConstantTable::Build(const Graph& graph, const Reader& read) {
+  ConstantTable table;
+  LAMINA_RETURN_IF_ERROR(table.Add(graph, read));
+  return table;
+}
+
+Status ConstantTable::Add(const Graph& graph, const Reader& read) {
+  std::vector<Value> tensors;
+  tensors.reserve(graph.initializers().size());
+  for (const Initializer& initializer : graph.initializers()) {
+    LAMINA_ASSIGN_OR_RETURN(Tensor tensor, read(initializer));
+    tensors.emplace_back(std::move(tensor));
+  }
+  tensors_.emplace(&graph, std::move(tensors));
+  for (const Node& node : graph.nodes()) {
+    if (!node.alive) continue;
+    for (const Graph* subgraph : node.Subgraphs()) LAMINA_RETURN_IF_ERROR(Add(*subgraph, read));
+  }
+  return Status();
+}
+
+const Value* ConstantTable::Find(const Graph& graph, ValueId id) const {
+  const Graph* owner = &graph;
+  while (owner->value(id).outer.valid()) {
+    id = owner->value(id).outer;
+    owner = owner->parent();
+  }
+  return owner->value(id).is_graph_input ? nullptr : FindDefault(*owner, id);
+}
+
+const Value* ConstantTable::FindDefault(const Graph& graph, ValueId id) const {
+  const InitializerId initializer = graph.value(id).initializer;
+  return initializer.valid() ? &tensors_.at(&graph)[static_cast<size_t>(initializer.index)] : nullptr;
+}
+
+}  // namespace lamina

@@ -1,0 +1,36 @@
+// The constants of a model as host tensors: views of the mapped files wherever that is possible.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "lamina/status.h"
+#include "lamina/value.h"
+#include "model/model.h"
+
+namespace lamina {
+
+// Made once at load; immutable afterwards, so safe to read from several threads. The model must outlive it.
+class ConstantTable {
+ public:
+  // Gives the tensor of an initializer (ExternalData::Map).
+  using Reader = std::function<Result<Tensor>(const Initializer&)>;
+
+  // The constants of `graph` and its subgraphs. Errors: those of `read`.
+  static Result<ConstantTable> Build(const Graph& graph, const Reader& read);
+
+  // The constant of the value (of `graph`, or captured from a graph around it), or null where it is none.
+  // An initializer that is also a graph input of the main graph is a default, not a constant: null.
+  const Value* Find(const Graph& graph, ValueId id) const;
+  // The default of a graph input, or null.
+  const Value* FindDefault(const Graph& graph, ValueId id) const;
+
+ private:
+  Status Add(const Graph& graph, const Reader& read);
+
+  // Per graph, by initializer id.
+  std::unordered_map<const Graph*, std::vector<Value>> tensors_;
+};
+
+}  // namespace lamina
