@@ -2,13 +2,21 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/bench_offsets.h"
+#include "cli/check.h"
 #include "cli/command.h"
+#include "cli/devices.h"
+#include "cli/run.h"
+#include "cli/tokenize.h"
 
 namespace lamina::cli {
 
 void RegisterAllCommands(Commands& commands) {
+  RegisterRunCommand(commands);
+  RegisterCheckCommand(commands);
+  RegisterTokenizeCommand(commands);
   CLI::App& bench = commands.AddGroup("bench", "Measure parts of Lamina");
   RegisterBenchOffsetsCommand(commands, bench);
+  RegisterDevicesCommand(commands);
 }
 
 }  // namespace lamina::cli

@@ -1,0 +1,49 @@
+// Flags that run, check, plan and bench share: which model, which devices, which bounds.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "generate/engine.h"
+#include "generate/model_folder.h"
+#include "lamina/lamina.h"
+
+namespace CLI {
+class App;
+}
+
+namespace lamina::cli {
+
+struct ModelFlags {
+  std::string model;
+  std::string variant;
+  std::string providers;
+  std::string provider_library;
+  std::vector<std::string> devices;
+  std::string gpu_memory;
+  std::string gpu_layers;
+  std::string context;
+  std::string batch;
+  std::string prefill_chunk;
+  std::string threads;
+  std::vector<std::string> options;  // KEY=VALUE
+};
+
+// Adds the argument MODEL.
+void AddModelArgument(CLI::App& app, ModelFlags& flags);
+// Adds the shared flags.
+void AddModelFlags(CLI::App& app, ModelFlags& flags);
+
+// Parsed and checked. INVALID_ARGUMENT names the flag; UNSUPPORTED where a flag asks for a device that this
+// build cannot serve.
+Result<std::shared_ptr<Env>> MakeEnv(const ModelFlags& flags);
+Result<SessionOptions> MakeSessionOptions(const ModelFlags& flags);
+// For a language model of `folder`: the options of its genai_config.json, then those of the flags.
+Result<EngineOptions> MakeEngineOptions(const ModelFlags& flags, const ModelFolder& folder);
+
+// A whole number in [min, max]; INVALID_ARGUMENT "--flag: expected ..., found ...".
+Result<int64_t> ParseWholeNumber(const std::string& flag, const std::string& text, int64_t min, int64_t max);
+
+}  // namespace lamina::cli

@@ -1,0 +1,74 @@
+#include "cli/run_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/byte_size.h"
+#include "runtime/env_impl.h"
+#include "runtime/memory_bandwidth.h"
+#include "runtime/session_impl.h"
+#include "runtime/weight_traffic.h"
+
+namespace lamina::cli {
+namespace {
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+double Rate(int64_t count, int64_t ns) { return ns > 0 ? static_cast<double>(count) / Seconds(ns) : 0; }
+
+// Tokens made after the first, which belongs to the prompt.
+int64_t DecodedTokens(const Generation& answer) {
+  return std::max<int64_t>(static_cast<int64_t>(answer.tokens.size()) - 1, 0);
+}
+
+}  // namespace
+
+std::string VerboseReport(const TextModel& model, const Generation& answer, uint64_t seed) {
+  const SessionStats stats = model.engine->session().stats();
+  const uint64_t token_bytes = WeightBytesPerToken(model.engine->session().impl().executable());
+  const double tokens_per_s = Rate(DecodedTokens(answer), answer.generation_ns);
+  const double read_bytes_per_s = tokens_per_s * static_cast<double>(token_bytes);
+  const double bound_bytes_per_s = MeasureReadBandwidth(model.env->impl().threads());
+  std::string text;
+  text += fmt::format("load       {:9.3f} s\n", Seconds(model.load_ns));
+  text += fmt::format("prompt     {:9.3f} s  {} tokens ({} run), {:.1f} tokens/s\n",
+                      Seconds(answer.prompt_ns), answer.prompt_tokens, answer.prompt_tokens_run,
+                      Rate(answer.prompt_tokens_run, answer.prompt_ns));
+  text += fmt::format("generation {:9.3f} s  {} tokens, {:.1f} tokens/s, ended by {}\n",
+                      Seconds(answer.generation_ns), answer.tokens.size(), tokens_per_s,
+                      StopReasonName(answer.reason));
+  text += fmt::format("weights    {} a token, {:.2f} GB/s; memory reads {:.2f} GB/s on {} threads\n",
+                      FormatByteSize(token_bytes), read_bytes_per_s / 1e9, bound_bytes_per_s / 1e9,
+                      model.env->num_threads());
+  text += fmt::format(
+      "memory     weights {} ({} repacked), KV cache {} for {} tokens, execution {}, {} kernels a step\n",
+      FormatByteSize(stats.weights_bytes), FormatByteSize(stats.prepacked_bytes),
+      FormatByteSize(model.engine->kv_cache_bytes()), model.engine->context_length_tokens(),
+      FormatByteSize(static_cast<uint64_t>(model.engine->session().impl().execution_buffer_bytes())),
+      stats.num_steps);
+  text += fmt::format("seed       {}\n", seed);
+  return text;
+}
+
+std::string JsonPiece(std::string_view text) {
+  return nlohmann::json{{"text", text}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string JsonSummary(const TextModel& model, const Generation& answer, uint64_t seed) {
+  const nlohmann::ordered_json summary = {
+      {"done", true},
+      {"stop_reason", StopReasonName(answer.reason)},
+      {"tokens", answer.tokens},
+      {"seed", seed},
+      {"load_s", Seconds(model.load_ns)},
+      {"prompt_tokens", answer.prompt_tokens},
+      {"prompt_s", Seconds(answer.prompt_ns)},
+      {"generated_tokens", answer.tokens.size()},
+      {"generation_s", Seconds(answer.generation_ns)},
+      {"tokens_per_s", Rate(DecodedTokens(answer), answer.generation_ns)},
+  };
+  return summary.dump() + "\n";
+}
+
+}  // namespace lamina::cli

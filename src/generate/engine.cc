@@ -1,0 +1,308 @@
+#include "generate/engine.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "model/decoder_contract.h"
+#include "runtime/session_impl.h"
+
+namespace lamina {
+namespace {
+
+constexpr int64_t kDefaultContextTokens = 4096;
+
+// One element at `index` of an integer or bool tensor.
+void StoreInteger(Tensor& tensor, int64_t index, int64_t value) {
+  switch (tensor.type()) {
+    case DataType::kInt64:
+      tensor.mutable_data<int64_t>()[index] = value;
+      break;
+    case DataType::kInt32:
+      tensor.mutable_data<int32_t>()[index] = static_cast<int32_t>(value);
+      break;
+    case DataType::kBool:
+      tensor.mutable_data<bool>()[index] = value != 0;
+      break;
+    default:
+      tensor.mutable_data<float>()[index] = static_cast<float>(value);
+      break;
+  }
+}
+
+bool IsFeedable(DataType type) {
+  return type == DataType::kInt64 || type == DataType::kInt32 || type == DataType::kBool ||
+         type == DataType::kFloat;
+}
+
+// Converts `count` elements of a floating-point tensor from `first` on.
+Status ConvertToFloat(const Tensor& tensor, int64_t first, int64_t count, float* out) {
+  const auto convert = [&](const auto* source) {
+    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(source[first + i]);
+    return Status();
+  };
+  switch (tensor.type()) {
+    case DataType::kFloat:
+      return convert(tensor.data<float>());
+    case DataType::kDouble:
+      return convert(tensor.data<double>());
+    case DataType::kFloat16:
+      return convert(tensor.data<Float16>());
+    case DataType::kBfloat16:
+      return convert(tensor.data<Bfloat16>());
+    default:
+      return UnsupportedError("logits of type {}", DataTypeName(tensor.type()));
+  }
+}
+
+}  // namespace
+
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::Create(std::shared_ptr<Env> env, const ModelFolder& folder,
+                                               const EngineOptions& options,
+                                               const LoadOptions& load_options) {
+  std::unique_ptr<Engine> engine(new Engine());
+  if (options.max_sequences < 1 || options.prefill_chunk_tokens < 1) {
+    return InvalidArgumentError("expected at least one sequence and one token a chunk, found {} and {}",
+                                options.max_sequences, options.prefill_chunk_tokens);
+  }
+  engine->context_length_tokens_ = options.context_length_tokens;
+  if (engine->context_length_tokens_ <= 0) {
+    engine->context_length_tokens_ = folder.context_length_tokens > 0
+                                         ? std::min(folder.context_length_tokens, kDefaultContextTokens)
+                                         : kDefaultContextTokens;
+  }
+  engine->prefill_chunk_tokens_ = options.prefill_chunk_tokens;
+  SessionOptions session_options = options.session;
+  LAMINA_RETURN_IF_ERROR(
+      session_options.Set("session.context_length", std::to_string(engine->context_length_tokens_)));
+  LAMINA_RETURN_IF_ERROR(session_options.Set("session.max_batch", std::to_string(options.max_sequences)));
+  LAMINA_RETURN_IF_ERROR(
+      session_options.Set("session.prefill_chunk", std::to_string(options.prefill_chunk_tokens)));
+  LAMINA_RETURN_IF_ERROR(session_options.Set("session.last_token_logits", "1"));
+  LoadOptions decoder_load = load_options;
+  decoder_load.decoder_names = folder.decoder_names;
+  LAMINA_ASSIGN_OR_RETURN(engine->session_,
+                          Session::Load(std::move(env), folder.model_path, session_options, decoder_load));
+  Status found = engine->FindInputsAndOutputs();
+  if (!found.ok()) return found.WithContext(folder.model_path);
+  LAMINA_ASSIGN_OR_RETURN(KvCache cache, engine->session_->CreateKvCache());
+  engine->kv_cache_ = std::make_unique<KvCache>(std::move(cache));
+  engine->sequences_.resize(static_cast<size_t>(options.max_sequences));
+  return engine;
+}
+
+Status Engine::FindInputsAndOutputs() {
+  const DecoderSignature* decoder = session_->impl().decoder();
+  if (!decoder) return session_->impl().not_a_decoder();
+  if (!decoder->input_ids.present()) {
+    return UnsupportedError("the model takes embeddings ('{}'), not token ids", decoder->inputs_embeds.name);
+  }
+  if (!decoder->other_inputs.empty()) {
+    return UnsupportedError("the decoder has the input '{}', which is not known",
+                            decoder->other_inputs.front().name);
+  }
+  if (decoder->kv_layers.empty() && decoder->state_layers.empty()) {
+    return UnsupportedError(
+        "the decoder has no past inputs and present outputs, so it cannot be run token by token");
+  }
+  const std::span<const ValueSpec> inputs = session_->inputs();
+  roles_.assign(inputs.size(), InputRole::kCached);
+  const auto set_role = [&](const DecoderPort& port, InputRole role) {
+    if (port.present()) roles_[static_cast<size_t>(session_->FindInput(port.name))] = role;
+  };
+  set_role(decoder->input_ids, InputRole::kTokens);
+  set_role(decoder->attention_mask, InputRole::kAttentionMask);
+  set_role(decoder->position_ids, InputRole::kPositions);
+  set_role(decoder->use_cache_branch, InputRole::kUseCache);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (roles_[i] != InputRole::kCached && !IsFeedable(inputs[i].type.element)) {
+      return UnsupportedError("input '{}' is {}", inputs[i].name, inputs[i].type.ToString());
+    }
+  }
+  logits_output_ = static_cast<size_t>(session_->FindOutput(decoder->logits.name));
+  vocab_size_ = decoder->vocabulary_size();
+  if (vocab_size_ <= 0) return UnsupportedError("the size of the vocabulary is not known from the model");
+  input_memory_.resize(inputs.size());
+  return Status();
+}
+
+Result<SequenceId> Engine::AddSequence() {
+  for (size_t slot = 0; slot < sequences_.size(); ++slot) {
+    if (sequences_[slot].used) continue;
+    sequences_[slot] = {true, 0};
+    return SequenceId{static_cast<int32_t>(slot)};
+  }
+  return ResourceExhaustedError("all {} sequences of the engine are in use", sequences_.size());
+}
+
+void Engine::RemoveSequence(SequenceId sequence) {
+  sequences_[static_cast<size_t>(sequence.slot)].used = false;
+}
+
+int64_t Engine::length_tokens(SequenceId sequence) const {
+  return sequences_[static_cast<size_t>(sequence.slot)].length_tokens;
+}
+
+Status Engine::Rewind(SequenceId sequence, int64_t length_tokens) {
+  Sequence& found = sequences_[static_cast<size_t>(sequence.slot)];
+  if (length_tokens < 0 || length_tokens > found.length_tokens) {
+    return InvalidArgumentError("cannot rewind a sequence of {} tokens to {}", found.length_tokens,
+                                length_tokens);
+  }
+  const KvRow row{sequence.slot, static_cast<int32_t>(found.length_tokens)};
+  LAMINA_RETURN_IF_ERROR(kv_cache_->Truncate(row, static_cast<int32_t>(length_tokens)));
+  found.length_tokens = length_tokens;
+  return Status();
+}
+
+Status Engine::CheckRows(std::span<const SequenceStep> rows) const {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const SequenceStep& row = rows[i];
+    const int32_t slot = row.sequence.slot;
+    if (slot < 0 || static_cast<size_t>(slot) >= sequences_.size() ||
+        !sequences_[static_cast<size_t>(slot)].used) {
+      return InvalidArgumentError("row {}: there is no sequence {}", i, slot);
+    }
+    if (row.tokens.empty()) return InvalidArgumentError("row {}: a step needs at least one token", i);
+    const auto same = [&](const SequenceStep& other) { return other.sequence == row.sequence; };
+    if (std::count_if(rows.begin(), rows.end(), same) > 1) {
+      return InvalidArgumentError("row {}: sequence {} stands in the step twice", i, slot);
+    }
+    const int64_t length_tokens = sequences_[static_cast<size_t>(slot)].length_tokens;
+    if (length_tokens + static_cast<int64_t>(row.tokens.size()) > context_length_tokens_) {
+      return ResourceExhaustedError("{} tokens do not fit: the context holds {}, {} are taken",
+                                    row.tokens.size(), context_length_tokens_, length_tokens);
+    }
+  }
+  return Status();
+}
+
+bool Engine::CanShareRun(const SequenceStep& a, const SequenceStep& b) const {
+  if (!kv_cache_->supports_batches() || a.tokens.size() != 1 || b.tokens.size() != 1) return false;
+  return kv_cache_->supports_ragged_batches() || length_tokens(a.sequence) == length_tokens(b.sequence);
+}
+
+Status Engine::Step(std::span<const SequenceStep> rows, const RunOptions& run_options) {
+  LAMINA_RETURN_IF_ERROR(CheckRows(rows));
+  logits_.resize(rows.size() * static_cast<size_t>(vocab_size_));
+  has_logits_.assign(rows.size(), false);
+  std::vector<bool> done(rows.size(), false);
+  for (size_t first = 0; first < rows.size(); ++first) {
+    if (done[first]) continue;
+    std::vector<size_t> members;
+    for (size_t i = first; i < rows.size(); ++i) {
+      if (!done[i] && (i == first || CanShareRun(rows[first], rows[i]))) members.push_back(i);
+    }
+    for (const size_t member : members) done[member] = true;
+    LAMINA_RETURN_IF_ERROR(RunGroup(rows, members, run_options));
+  }
+  return Status();
+}
+
+Status Engine::RunGroup(std::span<const SequenceStep> rows, std::span<const size_t> members,
+                        const RunOptions& run_options) {
+  const size_t num_tokens = rows[members.front()].tokens.size();
+  const auto chunk = static_cast<size_t>(prefill_chunk_tokens_);
+  for (size_t first_token = 0; first_token < num_tokens; first_token += chunk) {
+    const size_t in_chunk = std::min(chunk, num_tokens - first_token);
+    const TokenRange range{first_token, in_chunk};
+    LAMINA_RETURN_IF_ERROR(RunChunk(rows, members, range, run_options));
+    if (first_token + in_chunk == num_tokens) {
+      LAMINA_RETURN_IF_ERROR(KeepLogits(binding_.outputs()[logits_output_].tensor(), rows, members));
+    }
+  }
+  return Status();
+}
+
+Status Engine::RunChunk(std::span<const SequenceStep> rows, std::span<const size_t> members, TokenRange range,
+                        const RunOptions& run_options) {
+  kv_rows_.clear();
+  for (const size_t member : members) {
+    const SequenceId sequence = rows[member].sequence;
+    kv_rows_.push_back({sequence.slot, static_cast<int32_t>(length_tokens(sequence))});
+  }
+  for (size_t input = 0; input < roles_.size(); ++input) {
+    if (roles_[input] == InputRole::kCached) continue;
+    LAMINA_ASSIGN_OR_RETURN(Value value, MakeInput(input, rows, members, range));
+    binding_.BindInput(input, std::move(value));
+  }
+  binding_.BindKvCache(kv_cache_.get(), kv_rows_);
+  LAMINA_RETURN_IF_ERROR(session_->Run(run_options, binding_));
+  for (const size_t member : members) {
+    sequences_[static_cast<size_t>(rows[member].sequence.slot)].length_tokens +=
+        static_cast<int64_t>(range.count);
+  }
+  return Status();
+}
+
+Result<Value> Engine::MakeInput(size_t input, std::span<const SequenceStep> rows,
+                                std::span<const size_t> members, TokenRange range) {
+  const auto batch = static_cast<int64_t>(members.size());
+  const auto count = static_cast<int64_t>(range.count);
+  int64_t longest_total = 0;
+  for (const KvRow& row : kv_rows_) longest_total = std::max(longest_total, row.past_tokens + count);
+  Shape shape{batch, count};
+  if (roles_[input] == InputRole::kAttentionMask) shape = Shape{batch, longest_total};
+  if (roles_[input] == InputRole::kUseCache) shape = Shape{1};
+
+  const DataType type = session_->inputs()[input].type.element;
+  LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(type, shape));
+  std::vector<std::byte>& memory = input_memory_[input];
+  if (memory.size() < bytes) memory.resize(bytes);
+  Tensor tensor = Tensor::View(type, shape, memory.data(), memory.size());
+  if (roles_[input] == InputRole::kUseCache) {
+    StoreInteger(tensor, 0, kv_rows_.front().past_tokens > 0 ? 1 : 0);
+    return Value(std::move(tensor));
+  }
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t past = kv_rows_[static_cast<size_t>(b)].past_tokens;
+    const std::span<const int32_t> tokens = rows[members[static_cast<size_t>(b)]].tokens.subspan(range.first);
+    for (int64_t i = 0; i < shape[1]; ++i) {
+      int64_t element = 0;
+      switch (roles_[input]) {
+        case InputRole::kTokens:
+          element = tokens[static_cast<size_t>(i)];
+          break;
+        case InputRole::kPositions:
+          element = past + i;
+          break;
+        default:
+          element = i < past + count ? 1 : 0;
+          break;  // the mask: shorter rows are padded on the right
+      }
+      StoreInteger(tensor, b * shape[1] + i, element);
+    }
+  }
+  return Value(std::move(tensor));
+}
+
+Status Engine::KeepLogits(const Tensor& logits, std::span<const SequenceStep> rows,
+                          std::span<const size_t> members) {
+  // [batch, tokens or 1, vocab_size] or [batch, vocab_size]
+  const Shape& shape = logits.shape();
+  const int rank = shape.rank();
+  if (rank < 2 || shape[rank - 1] != vocab_size_ || shape[0] != static_cast<int64_t>(members.size())) {
+    return InvalidModelError("logits have shape {}, expected [{}, tokens, {}]", shape.ToString(),
+                             members.size(), vocab_size_);
+  }
+  const int64_t tokens = rank == 2 ? 1 : shape[1];
+  for (size_t b = 0; b < members.size(); ++b) {
+    const size_t row = members[b];
+    if (!rows[row].wants_logits) continue;
+    const int64_t first = ((static_cast<int64_t>(b) + 1) * tokens - 1) * vocab_size_;
+    float* target = logits_.data() + row * static_cast<size_t>(vocab_size_);
+    LAMINA_RETURN_IF_ERROR(ConvertToFloat(logits, first, vocab_size_, target));
+    has_logits_[row] = true;
+  }
+  return Status();
+}
+
+std::span<const float> Engine::logits(size_t index) const {
+  if (index >= has_logits_.size() || !has_logits_[index]) return {};
+  return {logits_.data() + index * static_cast<size_t>(vocab_size_), static_cast<size_t>(vocab_size_)};
+}
+
+}  // namespace lamina

@@ -1,0 +1,120 @@
+// The decode loop of a language model: sequences in a KV cache, advanced step by step.
+//
+//   LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Create(env, folder, {}));
+//   LAMINA_ASSIGN_OR_RETURN(const SequenceId sequence, engine->AddSequence());
+//   LAMINA_RETURN_IF_ERROR(engine->Step({{{sequence, prompt_ids, /*wants_logits=*/true}}}));
+//   std::span<const float> logits = engine->logits(0);          // of the last token of the first row
+//
+// A step takes any mix of prefill chunks and single tokens; rows that a model can run together share one run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "generate/model_folder.h"
+#include "lamina/session.h"
+#include "lamina/status.h"
+
+namespace lamina {
+
+struct EngineOptions {
+  SessionOptions session;
+  // Tokens a sequence may have; 0: the smaller of the model's context and 4096.
+  int64_t context_length_tokens = 0;
+  int max_sequences = 1;
+  // Longer prompts are run in chunks of this many tokens.
+  int prefill_chunk_tokens = 512;
+};
+
+struct SequenceId {
+  int32_t slot = -1;
+  friend bool operator==(SequenceId, SequenceId) = default;
+};
+
+// Tokens to append to a sequence.
+struct SequenceStep {
+  SequenceId sequence;
+  std::span<const int32_t> tokens;
+  bool wants_logits = false;  // for the last of the tokens
+};
+
+// Not thread-safe.
+class Engine {
+ public:
+  // Loads the model and allocates the KV cache. UNSUPPORTED where the model is no decoder Lamina can drive:
+  // the text names the input or output that is missing or unknown.
+  static Result<std::unique_ptr<Engine>> Create(std::shared_ptr<Env> env, const ModelFolder& folder,
+                                                const EngineOptions& options,
+                                                const LoadOptions& load_options = {});
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // RESOURCE_EXHAUSTED where max_sequences are in use.
+  Result<SequenceId> AddSequence();
+  void RemoveSequence(SequenceId sequence);
+  // Tokens of the sequence in the cache.
+  int64_t length_tokens(SequenceId sequence) const;
+  // Forgets all tokens after the first `length_tokens`. INVALID_ARGUMENT where there are fewer, UNSUPPORTED
+  // where the model carries state that cannot be cut back (then only 0 is possible).
+  Status Rewind(SequenceId sequence, int64_t length_tokens);
+
+  // Runs the tokens of every row. RESOURCE_EXHAUSTED where a sequence would exceed the context; nothing ran
+  // then. After another error the rows' sequences keep the tokens of the chunks that were finished.
+  Status Step(std::span<const SequenceStep> rows, const RunOptions& run_options = {});
+  // After Step: logits [vocab_size] of row `index`; empty where it did not want any. Valid until the next
+  // Step.
+  std::span<const float> logits(size_t index) const;
+
+  int64_t context_length_tokens() const { return context_length_tokens_; }
+  int64_t vocab_size() const { return vocab_size_; }
+  const Session& session() const { return *session_; }
+  uint64_t kv_cache_bytes() const { return kv_cache_->size_bytes(); }
+
+ private:
+  struct Sequence {
+    bool used = false;
+    int64_t length_tokens = 0;
+  };
+  // Tokens [first, first + count) of every row of a run.
+  struct TokenRange {
+    size_t first = 0;
+    size_t count = 0;
+  };
+
+  Engine() = default;
+  Status FindInputsAndOutputs();
+  Status CheckRows(std::span<const SequenceStep> rows) const;
+  bool CanShareRun(const SequenceStep& a, const SequenceStep& b) const;
+  // `members`: indices of the rows that share the runs.
+  Status RunGroup(std::span<const SequenceStep> rows, std::span<const size_t> members,
+                  const RunOptions& run_options);
+  Status RunChunk(std::span<const SequenceStep> rows, std::span<const size_t> members, TokenRange range,
+                  const RunOptions& run_options);
+  Result<Value> MakeInput(size_t input, std::span<const SequenceStep> rows, std::span<const size_t> members,
+                          TokenRange range);
+  Status KeepLogits(const Tensor& logits, std::span<const SequenceStep> rows,
+                    std::span<const size_t> members);
+
+  // What the engine feeds to an input of the model.
+  enum class InputRole { kTokens, kAttentionMask, kPositions, kUseCache, kCached };
+
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<KvCache> kv_cache_;
+  std::vector<InputRole> roles_;  // by input position
+  size_t logits_output_ = 0;
+  int64_t vocab_size_ = 0;
+  int64_t context_length_tokens_ = 0;
+  int prefill_chunk_tokens_ = 0;
+  std::vector<Sequence> sequences_;                   // by slot
+  std::vector<std::vector<std::byte>> input_memory_;  // by input position
+  std::vector<float> logits_;                         // [rows, vocab_size]
+  std::vector<bool> has_logits_;                      // by row
+  RunBinding binding_;
+  std::vector<KvRow> kv_rows_;
+};
+
+}  // namespace lamina
