@@ -50,7 +50,8 @@ std::string Shown(const std::string& piece) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-Status PrintText(const Tokenizer& tokenizer, const TokenizeFlags& flags, const std::string& input, Output& out) {
+Status PrintText(const Tokenizer& tokenizer, const TokenizeFlags& flags, const std::string& input,
+                 Output& out) {
   LAMINA_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, ParseIds(input));
   for (TokenId id : ids) {
     if (!tokenizer.IdToToken(id)) LogWarning("the tokenizer has no token {}", id);
@@ -65,14 +66,16 @@ Status PrintText(const Tokenizer& tokenizer, const TokenizeFlags& flags, const s
   return {};
 }
 
-Status PrintTokens(const Tokenizer& tokenizer, const TokenizeFlags& flags, const std::string& input, Output& out) {
+Status PrintTokens(const Tokenizer& tokenizer, const TokenizeFlags& flags, const std::string& input,
+                   Output& out) {
   const EncodeOptions options{.add_special_tokens = flags.special, .truncate_and_pad = true};
   LAMINA_ASSIGN_OR_RETURN(const Encoding encoding, tokenizer.EncodeWithDetails(input, options));
   if (tokenizer.truncation() && encoding.ids.size() >= tokenizer.truncation()->max_tokens) {
-    LAMINA_ASSIGN_OR_RETURN(const size_t all, tokenizer.CountTokens(input, {.add_special_tokens = flags.special}));
+    LAMINA_ASSIGN_OR_RETURN(const size_t all,
+                            tokenizer.CountTokens(input, {.add_special_tokens = flags.special}));
     if (all > encoding.ids.size()) {
-      LogWarning("tokenizer.json asks for at most {} tokens: {} of {} are cut off", tokenizer.truncation()->max_tokens,
-                 all - encoding.ids.size(), all);
+      LogWarning("tokenizer.json asks for at most {} tokens: {} of {} are cut off",
+                 tokenizer.truncation()->max_tokens, all - encoding.ids.size(), all);
     }
   }
   if (flags.json) {
@@ -80,7 +83,8 @@ Status PrintTokens(const Tokenizer& tokenizer, const TokenizeFlags& flags, const
               nlohmann::json(encoding.pieces).dump(), encoding.ids.size());
     return {};
   }
-  for (size_t i = 0; i < encoding.ids.size(); ++i) out.Print("{:>8}  {}\n", encoding.ids[i], Shown(encoding.pieces[i]));
+  for (size_t i = 0; i < encoding.ids.size(); ++i)
+    out.Print("{:>8}  {}\n", encoding.ids[i], Shown(encoding.pieces[i]));
   out.Print("{} tokens, {} bytes\n", encoding.ids.size(), input.size());
   return {};
 }
@@ -90,7 +94,8 @@ Status PrintTokens(const Tokenizer& tokenizer, const TokenizeFlags& flags, const
 Result<ExitCode> Tokenize(const TokenizeFlags& flags, std::istream& input, Output& out) {
   LAMINA_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(flags.model));
   const std::string text = ReadInput(flags, input);
-  LAMINA_RETURN_IF_ERROR(flags.decode ? PrintText(tokenizer, flags, text, out) : PrintTokens(tokenizer, flags, text, out));
+  LAMINA_RETURN_IF_ERROR(flags.decode ? PrintText(tokenizer, flags, text, out)
+                                      : PrintTokens(tokenizer, flags, text, out));
   LAMINA_RETURN_IF_ERROR(out.Flush());
   return ExitCode::kSuccess;
 }
@@ -100,8 +105,10 @@ void RegisterTokenizeCommand(Commands& commands) {
   CLI::App& app = commands.Add("tokenize", "Turn text into token ids, or ids into text",
                                [flags](Output& out) { return Tokenize(*flags, std::cin, out); });
   app.add_option("MODEL", flags->model, "Model folder or tokenizer file")->required();
-  app.add_option("TEXT", flags->words, "Text, or token ids with --decode; standard input where none is given");
-  app.add_flag("--json", flags->json, "Print one JSON object: ids, pieces and count, or the text with --decode");
+  app.add_option("TEXT", flags->words,
+                 "Text, or token ids with --decode; standard input where none is given");
+  app.add_flag("--json", flags->json,
+               "Print one JSON object: ids, pieces and count, or the text with --decode");
   app.add_flag("--special", flags->special, "Add the special tokens that belong around a text");
   app.add_flag("--decode", flags->decode, "Go back from token ids to text");
   app.add_flag("--skip-special", flags->skip_special, "With --decode: leave special tokens out");

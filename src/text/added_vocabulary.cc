@@ -48,12 +48,12 @@ size_t TrailingSpaceBegin(std::string_view text) {
 Status AddedVocabulary::Add(const AddedToken& token, const Vocabulary& model, std::optional<TokenId> wanted) {
   if (token.content.empty()) return {};
   const std::optional<TokenId> known = Find(token.content);
-  if (known && tokens_.at(*known) == token) return {};
+  if (known && tokens_.at(*known).token == token) return {};
   const bool was_searched = is_searched_special_.contains(token.content);
   if (token.special && !was_searched) {
     special_.insert(token.content);
     is_searched_special_.insert(token.content);
-    special_entries_.push_back({token.content, token.normalized});
+    special_entries_.push_back(token);
   }
   std::optional<TokenId> id = known;
   if (!id) id = model.Find(token.content);
@@ -66,9 +66,8 @@ Status AddedVocabulary::Add(const AddedToken& token, const Vocabulary& model, st
   }
   ids_[token.content] = *id;
   id_limit_ = std::max(id_limit_, *id + 1);
-  tokens_[*id] = token;
-  if (!is_searched_special_.contains(token.content))
-    other_entries_.push_back({token.content, token.normalized});
+  tokens_[*id] = {token, token.content};
+  if (!is_searched_special_.contains(token.content)) other_entries_.push_back(token);
   return {};
 }
 
@@ -84,23 +83,28 @@ void AddedVocabulary::Build(Matcher& matcher, std::vector<std::string> contents,
   }
 }
 
+Result<std::string> AddedVocabulary::Normalized(const AddedToken& token, const Normalizer* normalizer) {
+  if (!token.normalized || normalizer == nullptr) return token.content;
+  NormalizedText text(token.content, 0, false);
+  LAMINA_RETURN_IF_ERROR(normalizer->Normalize(text));
+  return std::string(text.text());
+}
+
 Status AddedVocabulary::Prepare(const Normalizer* normalizer) {
   std::vector<std::string> contents[2];
   std::vector<TokenId> ids[2];
-  for (const std::vector<Entry>* entries : {&special_entries_, &other_entries_}) {
-    for (const Entry& entry : *entries) {
-      std::string content = entry.content;
-      if (entry.normalized && normalizer != nullptr) {
-        NormalizedText text(entry.content, 0, false);
-        LAMINA_RETURN_IF_ERROR(normalizer->Normalize(text));
-        content = text.text();
-      }
+  for (const std::vector<AddedToken>* entries : {&special_entries_, &other_entries_}) {
+    for (const AddedToken& entry : *entries) {
+      LAMINA_ASSIGN_OR_RETURN(std::string content, Normalized(entry, normalizer));
       contents[entry.normalized ? 1 : 0].push_back(std::move(content));
       ids[entry.normalized ? 1 : 0].push_back(ids_.at(entry.content));
     }
   }
   Build(plain_, std::move(contents[0]), ids[0]);
   Build(normalized_, std::move(contents[1]), ids[1]);
+  for (auto& [id, known] : tokens_) {
+    LAMINA_ASSIGN_OR_RETURN(known.spelling, Normalized(known.token, normalizer));
+  }
   return {};
 }
 
@@ -122,7 +126,7 @@ std::vector<AddedMatch> AddedVocabulary::Find(std::string_view text, bool normal
     size_t begin = pos;
     size_t end = pos + length;
     pos = end;
-    const AddedToken& token = tokens_.at(id);
+    const AddedToken& token = tokens_.at(id).token;
     if (special_as_text && special_.contains(token.content)) continue;
     if (token.single_word && (EndsWithWord(text.substr(0, begin)) || StartsWithWord(text.substr(end))))
       continue;
@@ -144,11 +148,16 @@ std::optional<TokenId> AddedVocabulary::Find(std::string_view content) const {
 
 const AddedToken* AddedVocabulary::Token(TokenId id) const {
   const auto found = tokens_.find(id);
-  return found == tokens_.end() ? nullptr : &found->second;
+  return found == tokens_.end() ? nullptr : &found->second.token;
+}
+
+const std::string* AddedVocabulary::Spelling(TokenId id) const {
+  const auto found = tokens_.find(id);
+  return found == tokens_.end() ? nullptr : &found->second.spelling;
 }
 
 void AddedVocabulary::ForEach(const std::function<void(TokenId, const AddedToken&)>& visit) const {
-  for (const auto& [id, token] : tokens_) visit(id, token);
+  for (const auto& [id, known] : tokens_) visit(id, known.token);
 }
 
 }  // namespace lamina::text

@@ -54,30 +54,34 @@ class AddedVocabulary {
   std::optional<TokenId> Find(std::string_view content) const;
   // Null where no added token has the id.
   const AddedToken* Token(TokenId id) const;
+  // How the token is spelled in decodings: its content, normalized if it is looked for in normalized text (as
+  // in the reference, which then does not count it as special either). Null where no added token has the id.
+  const std::string* Spelling(TokenId id) const;
   bool IsSpecial(std::string_view content) const { return special_.contains(std::string(content)); }
   bool HasTokens(bool normalized) const { return !(normalized ? normalized_ : plain_).trie.empty(); }
   // Calls visit(id, token) for each, in no particular order.
   void ForEach(const std::function<void(TokenId, const AddedToken&)>& visit) const;
 
  private:
-  struct Entry {
-    std::string content;
-    bool normalized;
-  };
   struct Matcher {
     ByteTrie trie;
     std::array<bool, 256> first_bytes{};
     std::vector<std::string> contents;  // that the trie was built from
   };
+  static Result<std::string> Normalized(const AddedToken& token, const Normalizer* normalizer);
   static void Build(Matcher& matcher, std::vector<std::string> contents, const std::vector<TokenId>& ids);
 
   std::unordered_map<std::string, TokenId> ids_;
-  std::unordered_map<TokenId, AddedToken> tokens_;
+  struct Known {
+    AddedToken token;
+    std::string spelling;
+  };
+  std::unordered_map<TokenId, Known> tokens_;
   TokenId id_limit_ = 0;  // one more than the largest id
   std::unordered_set<std::string> special_;
   std::unordered_set<std::string> is_searched_special_;  // those of special_ that have an entry
-  std::vector<Entry> special_entries_;
-  std::vector<Entry> other_entries_;
+  std::vector<AddedToken> special_entries_;              // in the order that the matchers are built in
+  std::vector<AddedToken> other_entries_;
   Matcher plain_;
   Matcher normalized_;
 };

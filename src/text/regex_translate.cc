@@ -274,7 +274,10 @@ class Translator {
       return {};
     }
     const uint32_t length = Utf8Length(c);
-    const bool ascii = length == 1;
+    // An escaped letter without meaning in Ruby stands for itself, whatever PCRE2 would make of it.
+    constexpr std::string_view kSharedEscapes = "AZzGkgRXKnrtfae";
+    const bool is_letter = std::isalpha(static_cast<unsigned char>(c)) != 0;
+    const bool ascii = length == 1 && (!is_letter || kSharedEscapes.find(c) != std::string_view::npos);
     Atom(std::string(ascii ? "\\" : "") + std::string(in_.substr(pos_ + 1, length)));
     pos_ += 1 + length;
     return {};

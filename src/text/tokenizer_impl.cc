@@ -186,15 +186,14 @@ std::optional<TokenId> TokenizerImpl::TokenToId(std::string_view token) const {
 
 std::string_view TokenizerImpl::IdToToken(TokenId id, bool& exists) const {
   exists = true;
-  if (const text::AddedToken* token = added.Token(id)) return token->content;
+  if (const std::string* spelling = added.Spelling(id)) return *spelling;
   exists = model->vocabulary().Has(id);
   return model->vocabulary().Text(id);
 }
 
 bool TokenizerImpl::IsSpecial(TokenId id) const {
-  bool exists = false;
-  const std::string_view token = IdToToken(id, exists);
-  return exists && added.IsSpecial(token);
+  if (const text::AddedToken* token = added.Token(id)) return added.IsSpecial(token->content);
+  return model->vocabulary().Has(id) && added.IsSpecial(model->vocabulary().Text(id));
 }
 
 size_t TokenizerImpl::IdLimit() const {

@@ -18,7 +18,7 @@ bool IsWordChar(char32_t c);
 bool IsChineseChar(char32_t c);
 
 // A number for the script of `c`, equal for characters that UnicodeScripts keeps together: Hiragana, Katakana
-// and Han are one script. kAnyScript for the space, which belongs to every script.
+// and Han are one script. kAnyScript for the space and for what is not assigned, which go with every script.
 inline constexpr int kAnyScript = -1;
 int ScriptOf(char32_t c);
 

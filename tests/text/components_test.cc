@@ -1,5 +1,5 @@
-// Every component of tokenizer.json, each in a small tokenizer of its own, against recorded answers of the reference
-// library (written by differential/components.mjs).
+// Every component of tokenizer.json, each in a small tokenizer of its own, against recorded answers of the
+// reference library (written by differential/components.mjs).
 #include <gtest/gtest.h>
 
 #include <fstream>

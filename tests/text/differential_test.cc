@@ -44,7 +44,8 @@ std::string NodeCommand(const std::string& script, const std::string& modules) {
 std::string SeedAndCount(int otherwise) {
   const char* seed = std::getenv("LAMINA_DIFFERENTIAL_SEED");
   const char* count = std::getenv("LAMINA_DIFFERENTIAL_STRINGS");
-  return std::string(seed != nullptr ? seed : "8") + " " + (count != nullptr ? count : std::to_string(otherwise));
+  return std::string(seed != nullptr ? seed : "8") + " " +
+         (count != nullptr ? count : std::to_string(otherwise));
 }
 
 void CompareWithReference(const std::string& path) {

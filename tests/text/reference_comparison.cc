@@ -54,8 +54,9 @@ void ReferenceComparison::CompareLine(const nlohmann::json& line) {
 void ReferenceComparison::Expect(const char* what, const nlohmann::json& line, const nlohmann::json& found,
                                  const nlohmann::json& expected) {
   if (found == expected || ++differences_ > kMaxReported) return;
-  ADD_FAILURE() << name_ << ": " << what << " of " << Ascii(line.contains("text") ? line["text"] : line["decode_ids"])
-                << "\n  found    " << Ascii(found) << "\n  expected " << Ascii(expected);
+  ADD_FAILURE() << name_ << ": " << what << " of "
+                << Ascii(line.contains("text") ? line["text"] : line["decode_ids"]) << "\n  found    "
+                << Ascii(found) << "\n  expected " << Ascii(expected);
 }
 
 void ReferenceComparison::CompareText(const nlohmann::json& line) {

@@ -13,7 +13,8 @@ namespace lamina::testing {
 class ReferenceComparison {
  public:
   // `name` stands in failures. The tokenizer must outlive this object.
-  ReferenceComparison(const Tokenizer& tokenizer, std::string name) : tokenizer_(tokenizer), name_(std::move(name)) {}
+  ReferenceComparison(const Tokenizer& tokenizer, std::string name)
+      : tokenizer_(tokenizer), name_(std::move(name)) {}
 
   // One line: a text with everything about it, or ids to decode.
   void CompareLine(const nlohmann::json& line);
@@ -32,7 +33,8 @@ class ReferenceComparison {
   int differences_ = 0;
 };
 
-// The text that a stream gives for `ids`, piece by piece. Adds a test failure where a piece is no valid UTF-8.
+// The text that a stream gives for `ids`, piece by piece. Adds a test failure where a piece is no valid
+// UTF-8.
 std::string StreamAll(const Tokenizer& tokenizer, const std::vector<TokenId>& ids, bool skip_special_tokens);
 
 }  // namespace lamina::testing

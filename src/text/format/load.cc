@@ -122,7 +122,7 @@ Status ReadFile(const std::string& folder, const TextFile& file, const Tokenizer
   const fs::path path(file.path());
   const std::string name = path.filename().string();
   const std::string extension = path.extension().string();
-  if (extension == ".tiktoken" || (extension == ".model" && !LooksLikeSentencePiece(file.text()))) {
+  if (extension == ".tiktoken" || (extension == ".model" && LooksLikeTiktoken(file.text()))) {
     return ReadTiktokenFile(file, name, config, tokenizer);
   }
   if (extension == ".model") {

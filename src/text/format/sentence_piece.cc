@@ -39,6 +39,20 @@ enum Normalizer : uint32_t {
 };
 }  // namespace field
 
+// A field with the wire type it must have; with another it is skipped like an unknown field.
+constexpr uint32_t Varint(uint32_t number) {
+  return protozero::tag_and_type(static_cast<protozero::pbf_tag_type>(number),
+                                 protozero::pbf_wire_type::varint);
+}
+constexpr uint32_t Bytes(uint32_t number) {
+  return protozero::tag_and_type(static_cast<protozero::pbf_tag_type>(number),
+                                 protozero::pbf_wire_type::length_delimited);
+}
+constexpr uint32_t Fixed32(uint32_t number) {
+  return protozero::tag_and_type(static_cast<protozero::pbf_tag_type>(number),
+                                 protozero::pbf_wire_type::fixed32);
+}
+
 constexpr int32_t kUnigram = 1;
 constexpr int32_t kBpe = 2;
 
@@ -57,14 +71,14 @@ Status ReadPiece(protozero::pbf_reader message, File& file) {
   float score = 0;
   int32_t type = static_cast<int32_t>(SentencePieceType::kNormal);
   while (message.next()) {
-    switch (message.tag()) {
-      case field::kSpelling:
+    switch (message.tag_and_type()) {
+      case Bytes(field::kSpelling):
         spelling = message.get_string();
         break;
-      case field::kScore:
+      case Fixed32(field::kScore):
         score = message.get_float();
         break;
-      case field::kType:
+      case Varint(field::kType):
         type = message.get_enum();
         break;
       default:
@@ -89,26 +103,26 @@ Status ReadPiece(protozero::pbf_reader message, File& file) {
 
 void ReadTrainerSpec(protozero::pbf_reader message, File& file) {
   while (message.next()) {
-    switch (message.tag()) {
-      case field::kModelType:
+    switch (message.tag_and_type()) {
+      case Varint(field::kModelType):
         file.model_type = message.get_enum();
         break;
-      case field::kWhitespaceAsSuffix:
+      case Varint(field::kWhitespaceAsSuffix):
         file.normalizer.whitespace_as_suffix = message.get_bool();
         break;
-      case field::kByteFallback:
+      case Varint(field::kByteFallback):
         file.pieces.byte_fallback = message.get_bool();
         break;
-      case field::kUnkSurface:
+      case Bytes(field::kUnkSurface):
         file.unk_surface = message.get_string();
         break;
-      case field::kBosPiece:
+      case Bytes(field::kBosPiece):
         file.bos_piece = message.get_string();
         break;
-      case field::kEosPiece:
+      case Bytes(field::kEosPiece):
         file.eos_piece = message.get_string();
         break;
-      case field::kPadPiece:
+      case Bytes(field::kPadPiece):
         file.pad_piece = message.get_string();
         break;
       default:
@@ -119,17 +133,17 @@ void ReadTrainerSpec(protozero::pbf_reader message, File& file) {
 
 void ReadNormalizerSpec(protozero::pbf_reader message, File& file) {
   while (message.next()) {
-    switch (message.tag()) {
-      case field::kCharsMap:
+    switch (message.tag_and_type()) {
+      case Bytes(field::kCharsMap):
         file.charsmap = message.get_string();
         break;
-      case field::kAddDummyPrefix:
+      case Varint(field::kAddDummyPrefix):
         file.normalizer.add_dummy_prefix = message.get_bool();
         break;
-      case field::kRemoveExtraWhitespaces:
+      case Varint(field::kRemoveExtraWhitespaces):
         file.normalizer.remove_extra_whitespaces = message.get_bool();
         break;
-      case field::kEscapeWhitespaces:
+      case Varint(field::kEscapeWhitespaces):
         file.normalizer.escape_whitespaces = message.get_bool();
         break;
       default:
@@ -142,17 +156,17 @@ Status ReadFile(std::string_view content, File& file) {
   try {
     protozero::pbf_reader message(content.data(), content.size());
     while (message.next()) {
-      switch (message.tag()) {
-        case field::kPieces:
+      switch (message.tag_and_type()) {
+        case Bytes(field::kPieces):
           LAMINA_RETURN_IF_ERROR(ReadPiece(message.get_message(), file));
           break;
-        case field::kTrainerSpec:
+        case Bytes(field::kTrainerSpec):
           ReadTrainerSpec(message.get_message(), file);
           break;
-        case field::kNormalizerSpec:
+        case Bytes(field::kNormalizerSpec):
           ReadNormalizerSpec(message.get_message(), file);
           break;
-        case field::kDenormalizerSpec:
+        case Bytes(field::kDenormalizerSpec):
           if (message.get_view().size() > 0) return UnsupportedError("denormalizer_spec");
           break;
         default:
@@ -223,12 +237,6 @@ void SetSpecialTokens(const File& file, const TokenizerConfig& config, Tokenizer
 }
 
 }  // namespace
-
-bool LooksLikeSentencePiece(std::string_view content) {
-  // The first field is a piece (tag 0x0A, a length), whose own first field is its spelling; base64 has no
-  // such bytes.
-  return content.size() > 3 && content[0] == '\x0A' && content[2] == '\x0A';
-}
 
 Status ReadSentencePiece(std::string_view content, const TokenizerConfig& config, TokenizerImpl& tokenizer) {
   File file;

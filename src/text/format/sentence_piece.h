@@ -9,9 +9,6 @@
 
 namespace lamina::text {
 
-// Whether `content` looks like such a file rather than one of tiktoken's.
-bool LooksLikeSentencePiece(std::string_view content);
-
 // Fills `tokenizer`. `config` decides about BOS and EOS. UNSUPPORTED for word and character models,
 // INVALID_MODEL for a malformed file.
 Status ReadSentencePiece(std::string_view content, const TokenizerConfig& config, TokenizerImpl& tokenizer);

@@ -135,6 +135,13 @@ MergeTable MakeMerges(const Vocabulary& vocabulary) {
 
 }  // namespace
 
+bool LooksLikeTiktoken(std::string_view content) {
+  const std::string_view line = content.substr(0, content.find('\n'));
+  const size_t space = line.find(' ');
+  std::string bytes;
+  return space != std::string_view::npos && space > 0 && DecodeBase64(line.substr(0, space), bytes);
+}
+
 Status ReadTiktoken(std::string_view content, const std::string& file_name, TokenizerImpl& tokenizer) {
   Vocabulary vocabulary;
   const auto lines = static_cast<size_t>(std::count(content.begin(), content.end(), '\n'));

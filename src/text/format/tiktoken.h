@@ -10,6 +10,9 @@
 
 namespace lamina::text {
 
+// Whether `content` begins like such a file; a SentencePiece model may have the same name.
+bool LooksLikeTiktoken(std::string_view content);
+
 // Fills `tokenizer`; the special tokens of the encoding are added. UNSUPPORTED for an encoding that is not
 // known.
 Status ReadTiktoken(std::string_view content, const std::string& file_name, TokenizerImpl& tokenizer);

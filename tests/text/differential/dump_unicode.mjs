@@ -53,9 +53,8 @@ for (const c of codes) {
   const s = String.fromCodePoint(c);
   const joins = (k) => k < samples.length && scripts.preTokenizeString(samples[k] + s).length === 1;
   let script = joins(previous) ? previous : samples.findIndex((_, k) => joins(k));
-  if (s === ' ') script = -1;  // joins any script; decided in code
-  else if (script < 0) script = samples.push(s) - 1;
-  if (script < 0) continue;
+  if (scripts.preTokenizeString(s).length === 0) continue;  // goes with any script: the space, unassigned ones
+  if (script < 0) script = samples.push(s) - 1;
   previous = script;
   const last = out.scripts[out.scripts.length - 1];
   if (last && last[1] === c - 1 && last[2] === script) last[1] = c;
