@@ -81,7 +81,8 @@ int Main(int argc, char** argv) {
   Rates own;
   Rates peer;
 #ifdef LAMINA_HAVE_ONNXRUNTIME
-  OnnxRuntimeDecoder onnxruntime(folder->model_path, (*env)->num_threads(), options.context_length_tokens);
+  OnnxRuntimeDecoder onnxruntime(folder->model_path, (*env)->num_threads(), options.context_length_tokens,
+                                 (*engine)->session().impl().decoder()->kv_layers.front().head_size);
 #endif
   for (int round = 0; round <= rounds; ++round) {  // round 0 warms up
     Rates own_round;

@@ -13,7 +13,8 @@ size_t ElementBytes(ONNXTensorElementDataType type) {
 
 }  // namespace
 
-OnnxRuntimeDecoder::OnnxRuntimeDecoder(const std::string& model_path, int num_threads, int64_t context_tokens)
+OnnxRuntimeDecoder::OnnxRuntimeDecoder(const std::string& model_path, int num_threads, int64_t context_tokens,
+                                       int64_t head_size)
     : env_(ORT_LOGGING_LEVEL_ERROR, "bench"),
       memory_info_(Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault)) {
   Ort::SessionOptions options;
@@ -32,6 +33,7 @@ OnnxRuntimeDecoder::OnnxRuntimeDecoder(const std::string& model_path, int num_th
     state.shape = info.GetTensorTypeAndShapeInfo().GetShape();
     state.shape[0] = 1;
     state.shape[2] = context_tokens;
+    if (state.shape[3] < 0) state.shape[3] = head_size;
     state.type = info.GetTensorTypeAndShapeInfo().GetElementType();
     state.bytes =
         ElementBytes(state.type) * static_cast<size_t>(std::accumulate(state.shape.begin(), state.shape.end(),

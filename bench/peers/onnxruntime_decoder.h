@@ -12,10 +12,12 @@
 
 namespace lamina::bench {
 
-// Greedy decoding of one sequence. Throws Ort::Exception.
+// Greedy decoding of one sequence. `head_size`: of keys and values, which exports may leave symbolic. Throws
+// Ort::Exception.
 class OnnxRuntimeDecoder {
  public:
-  OnnxRuntimeDecoder(const std::string& model_path, int num_threads, int64_t context_tokens);
+  OnnxRuntimeDecoder(const std::string& model_path, int num_threads, int64_t context_tokens,
+                     int64_t head_size);
 
   // Forgets all tokens.
   void Clear() { length_ = 0; }
