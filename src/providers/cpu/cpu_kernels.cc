@@ -43,6 +43,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterGatherBlockQuantized(registry);
   RegisterOnnxAttention(registry);
   RegisterMultiHeadAttention(registry);
+  RegisterMoE(registry);
+  RegisterQMoE(registry);
 }
 
 }  // namespace lamina

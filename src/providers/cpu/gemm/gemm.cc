@@ -11,11 +11,27 @@ constexpr int64_t kBlockRows = 96;  // a multiple of every kernel's tile_rows; A
 constexpr double kFlopPerNs = 60;
 constexpr double kBytesPerNs = 15;
 constexpr double kChunkNs = 3000;
+constexpr double kForkNs = 2000;  // a loop this short is not split
+
+// Chunks of a thread: one in a short loop, where they would only cost, several in a long one, so that a
+// thread that the system holds up does not hold up the others.
+constexpr double kLongChunkNs = 20000;
+constexpr double kMaxChunksOfThread = 8;
 
 }  // namespace
 
 int64_t GrainFor(double item_ns) {
   return std::max<int64_t>(1, static_cast<int64_t>(kChunkNs / std::max(item_ns, 1.0)));
+}
+
+int64_t BalancedGrain(const ThreadPool& threads, int64_t count, double item_ns) {
+  const double total_ns = static_cast<double>(count) * item_ns;
+  const int num_threads = threads.num_threads();
+  if (total_ns < kForkNs || num_threads == 1) return std::max<int64_t>(1, count);
+  const double chunks_of_thread =
+      std::clamp(total_ns / (num_threads * kLongChunkNs), 1.0, kMaxChunksOfThread);
+  const int64_t chunks = num_threads * static_cast<int64_t>(chunks_of_thread);
+  return std::max<int64_t>(1, (count + chunks - 1) / chunks);
 }
 
 void RunGemm(ThreadPool& threads, const GemmKernels& kernels, const GemmShape& shape, GemmRowsOfA a,
@@ -26,9 +42,9 @@ void RunGemm(ThreadPool& threads, const GemmKernels& kernels, const GemmShape& s
   const int64_t tasks = shape.batch * panels * row_blocks;
   const double macs = static_cast<double>(std::min(shape.m, kBlockRows) * columns * shape.k);
   const double weight_bytes = static_cast<double>(columns * shape.k) * sizeof(float);
-  const int64_t grain = GrainFor(std::max(2 * macs / kFlopPerNs, weight_bytes / kBytesPerNs));
+  const double task_ns = std::max(2 * macs / kFlopPerNs, weight_bytes / kBytesPerNs);
 
-  threads.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end, int) {
+  threads.ParallelFor(tasks, BalancedGrain(threads, tasks, task_ns), [&](int64_t begin, int64_t end, int) {
     alignas(64) float tile[kBlockRows * kMaxGemmPanelColumns];
     alignas(64) float buffer[kGemmBlockK * kMaxGemmPanelColumns];
     for (int64_t task = begin; task < end; ++task) {

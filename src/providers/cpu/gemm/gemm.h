@@ -52,5 +52,9 @@ void RunGemm(ThreadPool& threads, const GemmKernels& kernels, const GemmShape& s
 
 // Chunk size for loops whose items take about `item_ns` each: what is worth a fork.
 int64_t GrainFor(double item_ns);
+// Chunk size for a loop over `count` equal items: one chunk where a fork costs more than it saves, else as
+// many for each thread, more of them the longer the loop takes. Only for loops whose results do not depend
+// on the chunks.
+int64_t BalancedGrain(const ThreadPool& threads, int64_t count, double item_ns);
 
 }  // namespace lamina

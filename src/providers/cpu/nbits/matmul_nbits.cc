@@ -163,7 +163,7 @@ class MatMulNBits : public Kernel {
     NBitsSource source;
     source.row_bytes = blocks_of_row_ * format.block_size * format.bits / 8;
     source.blocks_of_row = blocks_of_row_;
-    source.zero_row_bytes = (blocks_of_row_ * format.bits + 7) / 8;
+    source.zero_row_bits = (blocks_of_row_ * format.bits + 7) / 8 * 8;
     source.zero_type = zero_type_;
     LAMINA_RETURN_IF_ERROR(CheckCount("B", *b, format.n * source.row_bytes));
     LAMINA_RETURN_IF_ERROR(CheckCount("scales", *scales, format.n * blocks_of_row_));
@@ -171,7 +171,7 @@ class MatMulNBits : public Kernel {
     source.scales = scales->raw_data();
     if (zeros) {
       const bool packed_zeros = format.zeros == NBitsZeros::kBytes;
-      const int64_t count = format.n * (packed_zeros ? source.zero_row_bytes : blocks_of_row_);
+      const int64_t count = format.n * (packed_zeros ? source.zero_row_bits / 8 : blocks_of_row_);
       LAMINA_RETURN_IF_ERROR(CheckCount("zero_points", *zeros, count));
       source.zeros = zeros->raw_data();
     }

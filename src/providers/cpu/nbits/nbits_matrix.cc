@@ -62,22 +62,26 @@ void NBitsMatrix::ForEachTile(ThreadPool& threads, int64_t rows, const void* pac
   const int64_t group_bytes = format_.group_bytes();
   const double group_ns = std::max(static_cast<double>(group_bytes) / kBytesPerNs,
                                    static_cast<double>(rows * lanes * format_.k) / kMacsPerNs);
-  const int64_t cached_groups = std::max<int64_t>(1, kCacheBytes / group_bytes);
-  const int64_t grain = std::min({GrainFor(group_ns), cached_groups, kTileGroups});
-  threads.ParallelFor(format_.groups(), grain, [&](int64_t begin, int64_t end, int) {
-    alignas(kAlignment) float tile[kNBitsTileRows * kTileGroups * 16];
-    const int64_t column = begin * lanes;
-    const int64_t ld = (end - begin) * lanes;
-    const int64_t count = std::min(ld, format_.n - column);
-    for (int64_t row = 0; row < rows; row += kNBitsTileRows) {
-      const int64_t tile_rows = std::min<int64_t>(kNBitsTileRows, rows - row);
-      for (int64_t g = begin; g < end; ++g) {
-        multiply(static_cast<const char*>(packed) + g * group_bytes, row, tile_rows,
-                 tile + (g - begin) * lanes, ld);
-      }
-      for (int64_t r = 0; r < tile_rows; ++r) store(row + r, column, count, tile + r * ld);
-    }
-  });
+  const int64_t run = std::clamp<int64_t>(kCacheBytes / group_bytes, 1, kTileGroups);
+  threads.ParallelFor(format_.groups(), BalancedGrain(threads, format_.groups(), group_ns),
+                      [&](int64_t begin, int64_t end, int) {
+                        alignas(kAlignment) float tile[kNBitsTileRows * kTileGroups * 16];
+                        for (int64_t first = begin; first < end; first += run) {
+                          const int64_t last = std::min(first + run, end);
+                          const int64_t column = first * lanes;
+                          const int64_t ld = (last - first) * lanes;
+                          const int64_t count = std::min(ld, format_.n - column);
+                          for (int64_t row = 0; row < rows; row += kNBitsTileRows) {
+                            const int64_t tile_rows = std::min<int64_t>(kNBitsTileRows, rows - row);
+                            for (int64_t g = first; g < last; ++g) {
+                              multiply(static_cast<const char*>(packed) + g * group_bytes, row, tile_rows,
+                                       tile + (g - first) * lanes, ld);
+                            }
+                            for (int64_t r = 0; r < tile_rows; ++r)
+                              store(row + r, column, count, tile + r * ld);
+                          }
+                        }
+                      });
 }
 
 void NBitsMatrix::Multiply(ThreadPool& threads, DataType type, const void* activations, int64_t ld,

@@ -48,8 +48,8 @@ void PackRowParameters(const NBitsFormat& format, const NBitsSource& source, int
     const int64_t index = row * source.blocks_of_row + block;
     std::memcpy(group + target * scale_bytes, scales + index * scale_bytes, static_cast<size_t>(scale_bytes));
     if (format.zeros == NBitsZeros::kBytes) {
-      const auto* bytes = static_cast<const uint8_t*>(source.zeros) + row * source.zero_row_bytes;
-      const int64_t bit = block * format.bits;
+      const auto* bytes = static_cast<const uint8_t*>(source.zeros);
+      const int64_t bit = row * source.zero_row_bits + block * format.bits;
       zeros[target] = static_cast<char>((bytes[bit / 8] >> (bit % 8)) & ((1 << format.bits) - 1));
     } else if (format.zeros == NBitsZeros::kFloats) {
       const float zero = LoadFloat(source.zero_type, source.zeros, index);

@@ -9,15 +9,15 @@
 namespace lamina {
 
 // Weights as the operators store them: row r of `weights` has row_bytes bytes, low bits first; scales
-// [n, blocks_of_row] of format.scale_type; zero points [n, zero_row_bytes] packed like the weights, or
-// [n, blocks_of_row] of zero_type.
+// [n, blocks_of_row] of format.scale_type; zero points packed like the weights, those of row r from bit
+// r * zero_row_bits on, or [n, blocks_of_row] of zero_type.
 struct NBitsSource {
   const uint8_t* weights = nullptr;
   int64_t row_bytes = 0;
   const void* scales = nullptr;
   int64_t blocks_of_row = 0;
   const void* zeros = nullptr;  // null: format.zeros == kNone
-  int64_t zero_row_bytes = 0;   // of packed ones
+  int64_t zero_row_bits = 0;    // of packed ones
   DataType zero_type = DataType::kUint8;
 };
 

@@ -32,7 +32,7 @@ class NBitsMatrixTest : public ::testing::TestWithParam<CpuIsa> {
     if (zeros == Zeros::kPacked) {
       format.zeros = NBitsZeros::kBytes;
       source.zeros = data.zeros.data();
-      source.zero_row_bytes = (data.blocks * data.bits + 7) / 8;
+      source.zero_row_bits = (data.blocks * data.bits + 7) / 8 * 8;
     } else if (zeros == Zeros::kFloat) {
       format.zeros = NBitsZeros::kFloats;
       source.zeros = data.float_zeros.data();
