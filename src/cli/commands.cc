@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/run.h"
+#include "cli/synth.h"
 #include "cli/tokenize.h"
 
 namespace lamina::cli {
@@ -16,6 +17,7 @@ void RegisterAllCommands(Commands& commands) {
   RegisterTokenizeCommand(commands);
   CLI::App& bench = commands.AddGroup("bench", "Measure parts of Lamina");
   RegisterBenchOffsetsCommand(commands, bench);
+  RegisterSynthCommand(commands);
   RegisterDevicesCommand(commands);
 }
 
