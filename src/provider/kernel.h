@@ -40,6 +40,8 @@ class WorkspaceRequirements {
 // How a constant input is stored for a kernel instead of its original.
 struct PrepackDeclaration {
   bool prepack = false;
+  // The kernel cannot compute from the original: packed even where prepacking is turned off.
+  bool required = false;
   uint64_t packed_bytes = 0;   // aligned to 64 when it is passed to PrePackWeight
   uint64_t scratch_bytes = 0;  // needed while packing
   // Bit i: input i is read while packing and then no longer needed by the kernel (as scales with their

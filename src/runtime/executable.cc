@@ -97,10 +97,7 @@ class ExecutableBuilder {
         step.subgraphs.emplace_back(attribute.name, std::move(compiled));
       }
     }
-    if (options_.prepack) {
-      const Status packed = Prepack(info, step);
-      if (!packed.ok()) return packed.WithContext(NodeLabel(*step.node));
-    }
+    LAMINA_RETURN_IF_ERROR(Prepack(info, step).WithContext(NodeLabel(*step.node)));
     return step;
   }
 
@@ -110,7 +107,7 @@ class ExecutableBuilder {
       if (!info.is_constant_input(input) || step.released_inputs[index]) continue;
       PrepackDeclaration declaration;
       LAMINA_RETURN_IF_ERROR(step.kernel->DeclarePrepack(info, input, declaration));
-      if (!declaration.prepack) continue;
+      if (!declaration.prepack || !(options_.prepack || declaration.required)) continue;
       LAMINA_ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocateHost(declaration.packed_bytes));
       LAMINA_ASSIGN_OR_RETURN(const std::shared_ptr<void> scratch, AllocateHost(declaration.scratch_bytes));
       NodePrepackContext context(step, *options_.threads);

@@ -44,7 +44,8 @@ std::vector<OptionSpec> Specs() {
       {.key = "session.disable_prepacking",
        .type = OptionType::kBool,
        .default_text = "0",
-       .meaning = "Kernels read weights as the model stores them: less private memory, slower"},
+       .meaning =
+           "Kernels read weights as the model stores them where they can: less private memory, slower"},
       {.key = "session.external_data_strict",
        .type = OptionType::kBool,
        .default_text = "0",

@@ -95,6 +95,7 @@ class QMoE : public Kernel {
       const auto& matrix = matrices_[Index(layer)];
       if (input != inputs.weights || !matrix) continue;
       declaration.prepack = true;
+      declaration.required = true;
       declaration.packed_bytes =
           static_cast<uint64_t>(weights_[Index(layer)][0] * matrix->format().packed_bytes());
       declaration.absorbed_inputs =

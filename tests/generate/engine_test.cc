@@ -1,0 +1,149 @@
+#include "generate/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/test_data.h"
+
+namespace lamina {
+namespace {
+
+std::unique_ptr<Engine> Load(const std::string& path, EngineOptions options = {}) {
+  const Result<ModelFolder> folder = ModelFolder::Open(testing::SourcePath(path));
+  EXPECT_TRUE(folder.ok()) << folder.status().ToString();
+  Result<std::unique_ptr<Engine>> engine = Engine::Create(*Env::Create({2}), *folder, options);
+  EXPECT_TRUE(engine.ok()) << engine.status().ToString();
+  return engine.ok() ? *std::move(engine) : nullptr;
+}
+
+std::vector<float> LogitsAfter(Engine& engine, SequenceId sequence, std::span<const int32_t> tokens) {
+  const SequenceStep row{sequence, tokens, true};
+  const Status status = engine.Step({&row, 1});
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  const std::span<const float> logits = engine.logits(0);
+  return {logits.begin(), logits.end()};
+}
+
+void ExpectNear(const std::vector<float>& expected, std::span<const float> actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(expected[i], actual[i], 1e-4f + 1e-3f * std::fabs(expected[i])) << i;
+  }
+}
+
+const std::vector<int32_t> kPrompt{3, 7, 11, 250, 40, 9, 100, 23, 77, 5, 6};
+
+// GroupQueryAttention in place; a sliding window; attention of plain operators, whose past is carried.
+class EngineModels : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EngineModels, ChunksAndSingleTokensGiveWhatOnePromptGives) {
+  const std::string path = std::string("tests/data/zoo/") + GetParam();
+  const std::unique_ptr<Engine> engine = Load(path);
+  ASSERT_NE(engine, nullptr);
+  const SequenceId sequence = *engine->AddSequence();
+  const std::vector<float> at_once = LogitsAfter(*engine, sequence, kPrompt);
+  ASSERT_TRUE(engine->Rewind(sequence, 0).ok());
+  std::vector<float> one_by_one;
+  for (const int32_t token : kPrompt) one_by_one = LogitsAfter(*engine, sequence, {&token, 1});
+  ExpectNear(at_once, one_by_one);
+  EXPECT_EQ(engine->length_tokens(sequence), static_cast<int64_t>(kPrompt.size()));
+
+  EngineOptions options;
+  options.prefill_chunk_tokens = 4;
+  const std::unique_ptr<Engine> chunked = Load(path, options);
+  ExpectNear(at_once, LogitsAfter(*chunked, *chunked->AddSequence(), kPrompt));
+}
+
+TEST_P(EngineModels, RewindingForgetsTheTokensAfter) {
+  const std::unique_ptr<Engine> engine = Load(std::string("tests/data/zoo/") + GetParam());
+  ASSERT_NE(engine, nullptr);
+  const SequenceId sequence = *engine->AddSequence();
+  const std::vector<float> expected = LogitsAfter(*engine, sequence, kPrompt);
+  const std::vector<int32_t> other{400, 401, 402};
+  LogitsAfter(*engine, sequence, other);
+  ASSERT_TRUE(engine->Rewind(sequence, 5).ok());
+  ExpectNear(expected, LogitsAfter(*engine, sequence, std::span(kPrompt).subspan(5)));
+  EXPECT_FALSE(engine->Rewind(sequence, 100).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, EngineModels,
+                         ::testing::Values("llama-fp32", "mistral-fp32", "gptoss-fp32", "llama-torch-script",
+                                           "llama-torch-dynamo"));
+
+TEST(EngineTest, RowsOfDifferentLengthsShareAStep) {
+  EngineOptions options;
+  options.max_sequences = 3;
+  const std::unique_ptr<Engine> engine = Load("tests/data/zoo/llama-fp32", options);
+  ASSERT_NE(engine, nullptr);
+  const std::vector<std::vector<int32_t>> prompts{{1, 2, 3}, {9, 8, 7, 6, 5, 4}, {20}};
+  std::vector<std::vector<float>> expected;
+  const SequenceId alone = *engine->AddSequence();
+  const int32_t next = 33;
+  for (const std::vector<int32_t>& prompt : prompts) {
+    LogitsAfter(*engine, alone, prompt);
+    expected.push_back(LogitsAfter(*engine, alone, {&next, 1}));
+    ASSERT_TRUE(engine->Rewind(alone, 0).ok());
+  }
+  engine->RemoveSequence(alone);
+  std::vector<SequenceStep> rows;
+  for (const std::vector<int32_t>& prompt : prompts) rows.push_back({*engine->AddSequence(), prompt, false});
+  EXPECT_EQ(engine->AddSequence().status().code(), StatusCode::kResourceExhausted);
+  ASSERT_TRUE(engine->Step(rows).ok());
+  EXPECT_TRUE(engine->logits(0).empty());
+  for (SequenceStep& row : rows) {
+    row.tokens = {&next, 1};
+    row.wants_logits = true;
+  }
+  ASSERT_TRUE(engine->Step(rows).ok());
+  for (size_t i = 0; i < rows.size(); ++i) ExpectNear(expected[i], engine->logits(i));
+}
+
+TEST(EngineTest, TheContextIsALimitWithAMessage) {
+  EngineOptions options;
+  options.context_length_tokens = 8;
+  const std::unique_ptr<Engine> engine = Load("tests/data/zoo/llama-fp32", options);
+  ASSERT_NE(engine, nullptr);
+  const SequenceId sequence = *engine->AddSequence();
+  const SequenceStep too_long{sequence, kPrompt, true};
+  const Status status = engine->Step({&too_long, 1});
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("the context holds 8"), std::string::npos);
+  EXPECT_EQ(engine->length_tokens(sequence), 0);
+  LogitsAfter(*engine, sequence, std::span(kPrompt).first(8));
+  const SequenceStep one_more{sequence, std::span(kPrompt).first(1), true};
+  EXPECT_EQ(engine->Step({&one_more, 1}).code(), StatusCode::kResourceExhausted);
+}
+
+TEST(EngineTest, BadRowsAreRefused) {
+  const std::unique_ptr<Engine> engine = Load("tests/data/zoo/llama-fp32");
+  ASSERT_NE(engine, nullptr);
+  const SequenceId sequence = *engine->AddSequence();
+  const SequenceStep unknown{SequenceId{5}, kPrompt, true};
+  EXPECT_EQ(engine->Step({&unknown, 1}).code(), StatusCode::kInvalidArgument);
+  const SequenceStep empty{sequence, {}, true};
+  EXPECT_EQ(engine->Step({&empty, 1}).code(), StatusCode::kInvalidArgument);
+  const SequenceStep twice[] = {{sequence, kPrompt, true}, {sequence, kPrompt, true}};
+  EXPECT_EQ(engine->Step(twice).code(), StatusCode::kInvalidArgument);
+}
+
+// Token ids by ONNX Runtime; with int8 activations texts may part after a while.
+TEST(EngineTest, TheBundledModelTellsTheRecordedStory) {
+  const std::unique_ptr<Engine> engine = Load("models/tales");
+  ASSERT_NE(engine, nullptr);
+  const SequenceId sequence = *engine->AddSequence();
+  const std::vector<int32_t> expected{16,  87,  564, 15,   281, 300, 538, 881,
+                                      283, 838, 262, 1397, 337, 323, 17,  300};
+  std::vector<int32_t> pending{50, 1699, 548, 262, 569};  // "Once upon a time"
+  std::vector<int32_t> told;
+  while (told.size() < expected.size()) {
+    const std::vector<float> logits = LogitsAfter(*engine, sequence, pending);
+    pending = {static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())};
+    told.push_back(pending[0]);
+  }
+  EXPECT_EQ(told, expected);
+}
+
+}  // namespace
+}  // namespace lamina
