@@ -137,7 +137,8 @@ TEST(ChatTemplateTest, FindsTheTokensThatEndATurn) {
 
 TEST(ChatTemplateTest, EndOfTurnTokensOfRealModels) {
   LAMINA_SHARED_PATH_OR_SKIP(folder, "templates");
-  const std::vector<std::string> special = {"<|im_start|>",
+  const std::vector<std::string> special = {"<s>",
+                                            "<|im_start|>",
                                             "<|im_end|>",
                                             "<|endoftext|>",
                                             "<|start_header_id|>",

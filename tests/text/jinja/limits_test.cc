@@ -53,6 +53,10 @@ TEST(JinjaLimitsTest, StepsAreBounded) {
 }
 
 TEST(JinjaLimitsTest, MemoryIsBounded) {
+  RenderOptions options;
+  options.limits.max_memory_bytes = size_t{16} << 20;
+  options.limits.max_output_bytes = size_t{16} << 20;
+  options.limits.max_steps = 5'000'000;
   for (const char* source : {
            "{{ 'a' * 10**12 }}",
            "{{ [1] * 10**12 }}",
@@ -82,7 +86,7 @@ TEST(JinjaLimitsTest, MemoryIsBounded) {
            "{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}",
            "{% for i in range(99999) %}{{ 'a' * 99999 }}{% endfor %}",
        }) {
-    const Result<std::string> result = Render(source);
+    const Result<std::string> result = Render(source, options);
     ASSERT_FALSE(result.ok()) << source;
     EXPECT_TRUE(result.status().code() == StatusCode::kResourceExhausted ||
                 result.status().code() == StatusCode::kUnsupported)
