@@ -12,7 +12,7 @@ std::span<const int32_t> ProposeFromPrompt(std::span<const int32_t> history,
   size_t best_length = 0;
   size_t best_end = 0;
   // `end`: behind an earlier occurrence of the ending.
-  for (size_t end = history.size() == 0 ? 0 : history.size() - 1; end > 0 && best_length < longest; --end) {
+  for (size_t end = history.empty() ? 0 : history.size() - 1; end > 0 && best_length < longest; --end) {
     const size_t limit = std::min(longest, end);
     size_t length = 0;
     while (length < limit && history[end - 1 - length] == history[history.size() - 1 - length]) ++length;
