@@ -19,7 +19,7 @@ PackingLayout PackComponent(const PackingProblem& problem, int64_t target, int64
   return layout;
 }
 
-// The buffers live at a step with the most bytes are what a capacity fails on.
+// Names the largest buffers: what a user can do something about.
 MemoryShortage ShortageOf(std::span<const Interval> intervals, int64_t peak_bytes, int64_t capacity_bytes) {
   constexpr size_t kNamedContributors = 5;
   MemoryShortage shortage;

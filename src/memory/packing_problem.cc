@@ -201,11 +201,9 @@ Result<NormalizedIntervals> NormalizeIntervals(std::span<const Interval> interva
     if (interval.fixed_offset) unit = std::gcd(unit, static_cast<uint64_t>(*interval.fixed_offset));
 
     auto item = static_cast<int32_t>(items.size());
-    bool is_group = interval.alias_group >= 0;
+    const bool is_group = interval.alias_group >= 0;
     if (is_group) {
-      const auto [entry, inserted] = item_of_group.try_emplace(interval.alias_group, item);
-      item = entry->second;
-      is_group = true;
+      item = item_of_group.try_emplace(interval.alias_group, item).first->second;
     }
     const auto slot = static_cast<size_t>(item);
     if (slot == items.size()) {

@@ -11,10 +11,8 @@
 // weighted by how often sections were the reason for a cut (as constraint solvers weigh variables).
 //
 // What keeps the tree small:
-// - only layouts in which every item rests on the block's floor or on another item (any layout can be pushed
-// down);
-// - sections that no unplaced item links any more are solved separately, and the failure of one part is the
-// failure of all;
+// - every item rests on the block's floor or on another item: any layout can be pushed down to such a one;
+// - parts that no unplaced item links any more are solved apart, and the failure of one fails all;
 // - failed states are remembered by a hash of unplaced items and floors, whatever order led to them;
 // - an item that covers a whole flat part goes to its floor without a choice.
 // The first idea and the use of section bounds are those of MiniMalloc (Moffitt, ASPLOS 2023).
@@ -34,11 +32,10 @@ namespace lamina {
 // so that repeated runs explore different parts of the tree.
 struct SearchStrategy {
   enum class Key { kWidth, kTightSection, kSize, kLongArea, kFlatArea, kArea };
-  Key key = Key::kWidth;  // largest first
-  double noise = 0;       // random factor on each item's key, up to 1 + noise either way
-  double edge_bonus = 0;  // factor 1 + bonus for each end of the item that lies at an end of its valley
-  double level_bonus =
-      0;  // factor 1 + bonus for each side on which the item's top meets the neighbouring floor
+  Key key = Key::kWidth;    // largest first
+  double noise = 0;         // random factor on each item's key, up to 1 + noise either way
+  double edge_bonus = 0;    // factor 1 + bonus for each end of the item that lies at an end of its valley
+  double level_bonus = 0;   // factor 1 + bonus for each side where its top meets the neighbouring floor
   double slack_weight = 0;  // prefers items of sections with little room left
   uint64_t seed = 1;
 };
