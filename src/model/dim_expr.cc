@@ -22,7 +22,8 @@ int64_t Degree(const Monomial& monomial) {
 
 std::strong_ordering CompareTerms(std::span<const Term> a, std::span<const Term> b) {
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    if (auto order = CompareMonomials(a[i].monomial, b[i].monomial); order != 0) return order;
+    // The other way round than in a sum: names in alphabetical order.
+    if (auto order = CompareMonomials(b[i].monomial, a[i].monomial); order != 0) return order;
     if (auto order = a[i].coefficient <=> b[i].coefficient; order != 0) return order;
   }
   return a.size() <=> b.size();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace lamina {

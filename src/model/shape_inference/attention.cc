@@ -124,6 +124,7 @@ Status InferCausalConvWithState(InferenceContext& context) {
 Status InferLinearAttention(InferenceContext& context) {
   for (int i = 0; i < 3; ++i) LAMINA_RETURN_IF_ERROR(context.CheckRank(i, 3));
   LAMINA_RETURN_IF_ERROR(context.CheckRank(3, 4));
+  if (!context.HasInput(3)) context.SetOutputType(1, context.InputType(0));
   const SymbolicShape* q = context.InputShape(0);
   const SymbolicShape* v = context.InputShape(2);
   const int64_t q_heads = context.RequiredInt("q_num_heads");

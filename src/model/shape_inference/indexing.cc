@@ -84,8 +84,14 @@ struct SliceBounds {
   int64_t step = 1;
 };
 
-// A start or end within [0, length]. An expression that may be negative only where it is 0 counts from the
-// end: exports write such ends as minus a size.
+// Whether a start or end is certainly negative. An expression that is 0 at most counts as such: exports write
+// minus a size, which is only 0 where there is nothing.
+bool CountsFromEnd(const DimExpr& position) {
+  const DimBounds bounds = position.Bounds({});
+  return position.known() && bounds.max <= 0 && bounds.min < 0;
+}
+
+// A start or end within [0, length].
 DimExpr ClampForward(const DimExpr& position, const DimExpr& length) {
   if (!position.known()) return DimExpr::Unknown();
   const DimBounds bounds = position.Bounds({});
@@ -95,7 +101,7 @@ DimExpr ClampForward(const DimExpr& position, const DimExpr& length) {
     if (bounds.exact() && bounds.min >= kEndOfAxis && !length.is_constant()) return length;
     return DimExpr::Min(position, length);
   }
-  if (bounds.max <= 0) return DimExpr::Max(length + position, 0);
+  if (CountsFromEnd(position)) return DimExpr::Max(length + position, 0);
   return DimExpr::Unknown();
 }
 
@@ -113,8 +119,11 @@ DimExpr ClampBackward(const DimExpr& position, const DimExpr& length, int64_t lo
 
 DimExpr SliceLength(const SliceBounds& bounds, const DimExpr& length) {
   if (bounds.step > 0) {
-    const DimExpr start = ClampForward(bounds.start, length);
     const DimExpr end = ClampForward(bounds.end, length);
+    if (end == length && CountsFromEnd(bounds.start)) {
+      return DimExpr::CeilDiv(DimExpr::Min(length, DimExpr(0) - bounds.start), bounds.step);
+    }
+    const DimExpr start = ClampForward(bounds.start, length);
     return DimExpr::Max(0, DimExpr::CeilDiv(end - start, bounds.step));
   }
   const DimExpr start = ClampBackward(bounds.start, length, 0);

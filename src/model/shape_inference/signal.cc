@@ -34,6 +34,8 @@ Status InferDft(InferenceContext& context) {
   if (given_axis) {
     LAMINA_ASSIGN_OR_RETURN(const int axis, context.Axis(*given_axis, input->rank()));
     DimExpr& length = result.dims[static_cast<size_t>(axis)];
+    // The inverse of a one-sided transform has the points that its bins come from.
+    if (one_sided && inverse) length = (length - 1) * 2;
     if (context.HasInput(1)) length = Scalar(context, 1).value_or(DimExpr::Unknown());
     if (one_sided && !inverse) length = OneSidedBins(length);
   } else {

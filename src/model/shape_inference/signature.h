@@ -59,7 +59,4 @@ struct Signature {
   const Parameter& Output(int index) const;
 };
 
-// The types that a node's inputs give to the variables of a signature.
-using TypeBinding = std::vector<ValueType>;
-
 }  // namespace lamina
