@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/run.h"
+#include "cli/show.h"
 #include "cli/synth.h"
 #include "cli/tokenize.h"
 
@@ -14,6 +15,7 @@ namespace lamina::cli {
 void RegisterAllCommands(Commands& commands) {
   RegisterRunCommand(commands);
   RegisterCheckCommand(commands);
+  RegisterShowCommand(commands);
   RegisterTokenizeCommand(commands);
   CLI::App& bench = commands.AddGroup("bench", "Measure parts of Lamina");
   RegisterBenchOffsetsCommand(commands, bench);

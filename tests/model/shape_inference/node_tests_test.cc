@@ -209,7 +209,7 @@ TEST_P(NodeTestShapes, FitRecordedOutputs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Inputs, NodeTestShapes, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "Constant" : "Unknown"; });
+                         [](const auto& inputs) { return inputs.param ? "Constant" : "Unknown"; });
 
 }  // namespace
 }  // namespace lamina
