@@ -150,23 +150,25 @@ Result<std::optional<SliceParameters>> ReadSliceParameters(InferenceContext& con
     if (const auto* list = context.Ints("ends")) ends.assign(list->begin(), list->end());
     if (const auto* list = context.Ints("axes")) axes = *list;
   } else {
-    const SymbolicShape* starts_shape = context.InputShape(1);
-    const std::optional<int64_t> count =
-        starts_shape != nullptr ? starts_shape->num_elements().constant() : std::nullopt;
+    // How many axes are sliced, from whatever is known.
+    std::optional<size_t> count;
+    if (const SymbolicShape* shape = context.InputShape(1)) {
+      const std::optional<int64_t> length = shape->num_elements().constant();
+      if (length && *length > Shape::kMaxRank) return context.Error("{} axes are sliced", *length);
+      if (length) count = static_cast<size_t>(*length);
+    }
     if (context.HasInput(3)) {
       axes = context.InputInts(3);
       if (!axes) return std::optional<SliceParameters>();
+      count = axes->size();
     }
     const std::vector<DimExpr>* start_elements = context.InputElements(1);
     const std::vector<DimExpr>* end_elements = context.InputElements(2);
-    size_t size = axes ? axes->size() : count ? static_cast<size_t>(*count) : 0;
-    if (start_elements != nullptr) size = start_elements->size();
-    if (end_elements != nullptr) size = end_elements->size();
-    if (!axes && start_elements == nullptr && end_elements == nullptr && !count) {
-      return std::optional<SliceParameters>();
-    }
-    starts = start_elements ? *start_elements : std::vector<DimExpr>(size, DimExpr::Unknown());
-    ends = end_elements ? *end_elements : std::vector<DimExpr>(size, DimExpr::Unknown());
+    if (start_elements != nullptr) count = start_elements->size();
+    if (end_elements != nullptr) count = end_elements->size();
+    if (!count) return std::optional<SliceParameters>();
+    starts = start_elements ? *start_elements : std::vector<DimExpr>(*count, DimExpr::Unknown());
+    ends = end_elements ? *end_elements : std::vector<DimExpr>(*count, DimExpr::Unknown());
     if (const auto list = context.InputInts(4)) {
       steps = *list;
     } else if (context.HasInput(4)) {
