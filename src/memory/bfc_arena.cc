@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -323,12 +324,12 @@ Status BfcArena::Shortage(uint64_t bytes, uint64_t available) const {
   shortage.needed_bytes = bytes;
   shortage.available_bytes = available;
   shortage.largest_contributors = {{"in use in the arena", stats_.in_use_bytes}};
-  return Status::OutOfMemory(
-      fmt::format("arena of {}: available memory of {} is smaller than requested bytes of {} (limit {}, "
-                  "held {}, in use {})",
-                  shortage.device, available, bytes, stats_.limit_bytes, stats_.total_allocated_bytes,
-                  stats_.in_use_bytes),
-      std::move(shortage));
+  std::string message = fmt::format(
+      "arena of {}: available memory of {} is smaller than requested bytes of {} (limit {}, held {}, in use "
+      "{})",
+      shortage.device, available, bytes, stats_.limit_bytes, stats_.total_allocated_bytes,
+      stats_.in_use_bytes);
+  return Status::OutOfMemory(std::move(message), std::move(shortage));
 }
 
 Status BfcArena::CheckInvariants() const {
