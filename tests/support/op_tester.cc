@@ -11,16 +11,6 @@
 namespace lamina::testing {
 namespace {
 
-Tensor FloatTensor(DataType type, const Shape& shape, const std::vector<double>& values) {
-  Tensor tensor = *Tensor::Allocate(type, shape);
-  const bool known = DispatchType<float, double, Float16, Bfloat16>(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    tensor = OpTester::MakeTensor(shape, std::vector<T>(values.begin(), values.end()));
-  });
-  if (!known) ADD_FAILURE() << "test error: " << DataTypeName(type) << " is no floating-point type";
-  return tensor;
-}
-
 // A pool for each number of threads a test asks for, kept over all tests.
 ThreadPool& PoolOf(int threads) {
   static std::vector<std::unique_ptr<ThreadPool>> pools(9);
@@ -48,6 +38,16 @@ const KernelRegistry& CpuRegistry() {
   return kProvider->kernels();
 }
 
+Tensor OpTester::MakeFloatTensor(DataType type, const Shape& shape, const std::vector<double>& values) {
+  Tensor tensor = *Tensor::Allocate(type, shape);
+  const bool known = DispatchType<float, double, Float16, Bfloat16>(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    tensor = MakeTensor(shape, std::vector<T>(values.begin(), values.end()));
+  });
+  if (!known) ADD_FAILURE() << "test error: " << DataTypeName(type) << " is no floating-point type";
+  return tensor;
+}
+
 OpTester::OpTester(std::string_view op_type, int opset_version, std::string_view domain)
     : node_(op_type, opset_version, domain) {}
 
@@ -65,7 +65,7 @@ OpTester& OpTester::Attr(std::string_view name, Tensor value) {
 }
 
 OpTester& OpTester::FloatInput(DataType type, const Shape& shape, const std::vector<double>& values) {
-  return InputValue(FloatTensor(type, shape, values));
+  return InputValue(MakeFloatTensor(type, shape, values));
 }
 
 OpTester& OpTester::InputValue(Value value) {
@@ -83,7 +83,7 @@ OpTester& OpTester::ConstantValue(Value value) {
 OpTester& OpTester::AbsentInput() { return InputValue(Value()); }
 
 OpTester& OpTester::FloatOutput(DataType type, const Shape& shape, const std::vector<double>& values) {
-  return OutputValue(FloatTensor(type, shape, values));
+  return OutputValue(MakeFloatTensor(type, shape, values));
 }
 
 OpTester& OpTester::OutputValue(Value expected) {

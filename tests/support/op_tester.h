@@ -83,6 +83,8 @@ class OpTester {
 
   template <typename T>
   static Tensor MakeTensor(const Shape& shape, const std::vector<T>& values);
+  // `values` as fp16, bf16, fp32 or fp64.
+  static Tensor MakeFloatTensor(DataType type, const Shape& shape, const std::vector<double>& values);
 
  private:
   Result<std::unique_ptr<Kernel>> CreateKernel(const KernelCreateInfo** info) const;

@@ -86,6 +86,7 @@ void RegisterEmbedLayerNormKernels(KernelRegistry& registry);
 void RegisterMatMulBnb4Kernels(KernelRegistry& registry);
 void RegisterOptimizerKernels(KernelRegistry& registry);
 void RegisterScanKernels(KernelRegistry& registry);
+void RegisterSequenceMapKernels(KernelRegistry& registry);
 void RegisterNhwcMaxPoolKernels(KernelRegistry& registry);
 void RegisterQLinearPoolKernels(KernelRegistry& registry);
 void RegisterQLinearConcatKernels(KernelRegistry& registry);

@@ -1,0 +1,58 @@
+// SwiGLU: swish(a) * b.
+#include "providers/cpu/elementwise/broadcast.h"
+#include "providers/cpu/kernel_util.h"
+#include "providers/cpu/tensor/element_convert.h"
+
+namespace lamina {
+namespace {
+
+class SwiGlu : public Kernel {
+ public:
+  explicit SwiGlu(const NodeInfo& node) : alpha_(node.Float("alpha", 1)) {}
+
+  Status Compute(KernelContext& context) const override {
+    LAMINA_ASSIGN_OR_RETURN(const Tensor* a, RequireInput(context, 0));
+    LAMINA_ASSIGN_OR_RETURN(const Tensor* b, RequireInput(context, 1));
+    if (a->type() != b->type()) return InvalidArgumentError("the operands' types differ");
+    LAMINA_ASSIGN_OR_RETURN(const Shape shape, BroadcastShapes(a->shape(), b->shape()));
+    LAMINA_ASSIGN_OR_RETURN(Tensor * out, context.Output(0, shape));
+    if (!out) return Status();
+    const int64_t bytes = ElementBytes(a->type());
+    const BroadcastOperand operands[] = {{a->raw_data(), a->shape(), bytes},
+                                         {b->raw_data(), b->shape(), bytes}};
+    ForEachBroadcastRow(context.threads(), operands, shape, out->mutable_raw_data(), bytes, /*work=*/32,
+                        [&](const BroadcastRow& row) {
+                          DispatchType<float, double, Float16, Bfloat16>(
+                              a->type(), [&](auto tag) { Run<typename decltype(tag)::type>(row); });
+                        });
+    return Status();
+  }
+
+ private:
+  template <typename T>
+  void Run(const BroadcastRow& row) const {
+    using C = ComputeType<T>;
+    const C alpha = static_cast<C>(alpha_);
+    for (int64_t i = 0; i < row.count; ++i) {
+      const C gate = static_cast<C>(row.input<T>(0)[row.repeated[0] ? 0 : i]);
+      const C value = static_cast<C>(row.input<T>(1)[row.repeated[1] ? 0 : i]);
+      row.out<T>()[i] = static_cast<T>(gate / (C(1) + std::exp(-alpha * gate)) * value);
+    }
+  }
+
+  float alpha_;
+};
+
+}  // namespace
+
+void RegisterSwiGluKernels(KernelRegistry& registry) {
+  registry.Add(KernelDef("SwiGLU")
+                   .Since(28)
+                   .Input(0, kFloatTypes)
+                   .Input(1, kFloatTypes)
+                   .Output(0, kFloatTypes)
+                   .MayInplace(0, 0),
+               CreateKernel<SwiGlu>);
+}
+
+}  // namespace lamina

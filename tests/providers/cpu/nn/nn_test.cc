@@ -1,0 +1,221 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/op_tester.h"
+
+namespace lamina::testing {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// A convolution by its definition, in double.
+struct PlainConv {
+  Shape x_shape;  // [batch, channels, height, width]
+  Shape w_shape;  // [filters, channels / groups, kernel height, kernel width]
+  int64_t groups = 1;
+  Ints strides = {1, 1};
+  Ints pads = {0, 0, 0, 0};
+  Ints dilations = {1, 1};
+
+  int64_t Output(int axis) const {
+    const auto a = static_cast<size_t>(axis);
+    return (x_shape[axis + 2] + pads[a] + pads[a + 2] - dilations[a] * (w_shape[axis + 2] - 1) - 1) /
+               strides[a] +
+           1;
+  }
+  std::vector<double> Run(const std::vector<double>& x, const std::vector<double>& w,
+                          const std::vector<double>& bias) const {
+    std::vector<double> y;
+    const int64_t filters = w_shape[0];
+    for (int64_t n = 0; n < x_shape[0]; ++n) {
+      for (int64_t f = 0; f < filters; ++f) {
+        for (int64_t i = 0; i < Output(0); ++i) {
+          for (int64_t j = 0; j < Output(1); ++j) {
+            double sum = bias.empty() ? 0 : bias[static_cast<size_t>(f)];
+            for (int64_t c = 0; c < w_shape[1]; ++c) {
+              const int64_t channel = f / (filters / groups) * w_shape[1] + c;
+              for (int64_t ki = 0; ki < w_shape[2]; ++ki) {
+                for (int64_t kj = 0; kj < w_shape[3]; ++kj) {
+                  const int64_t row = i * strides[0] - pads[0] + ki * dilations[0];
+                  const int64_t column = j * strides[1] - pads[1] + kj * dilations[1];
+                  if (row < 0 || row >= x_shape[2] || column < 0 || column >= x_shape[3]) continue;
+                  sum += x[static_cast<size_t>(((n * x_shape[1] + channel) * x_shape[2] + row) * x_shape[3] +
+                                               column)] *
+                         w[static_cast<size_t>(((f * w_shape[1] + c) * w_shape[2] + ki) * w_shape[3] + kj)];
+                }
+              }
+            }
+            y.push_back(sum);
+          }
+        }
+      }
+    }
+    return y;
+  }
+};
+
+std::vector<double> Pattern(int64_t count, int seed) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>((i * 29 + seed * 7) % 17 - 8) / 8);
+  return values;
+}
+
+void CheckConv(const PlainConv& conv) {
+  const std::vector<double> x = Pattern(conv.x_shape.num_elements(), 1);
+  const std::vector<double> w = Pattern(conv.w_shape.num_elements(), 2);
+  const std::vector<double> bias = Pattern(conv.w_shape[0], 3);
+  const Shape out{conv.x_shape[0], conv.w_shape[0], conv.Output(0), conv.Output(1)};
+  const std::vector<double> expected = conv.Run(x, w, bias);
+  for (const DataType type : {DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBfloat16}) {
+    for (const bool constant : {false, true}) {
+      OpTester test("Conv", 22);
+      test.Attr("group", AttributeValue(conv.groups)).Attr("strides", AttributeValue(conv.strides));
+      test.Attr("pads", AttributeValue(conv.pads)).Attr("dilations", AttributeValue(conv.dilations));
+      test.FloatInput(type, conv.x_shape, x);
+      if (constant) {
+        test.ConstantValue(OpTester::MakeFloatTensor(type, conv.w_shape, w));
+      } else {
+        test.FloatInput(type, conv.w_shape, w);
+      }
+      test.FloatInput(type, {conv.w_shape[0]}, bias).FloatOutput(type, out, expected);
+      test.Run();
+    }
+  }
+}
+
+TEST(Conv, GeneralWindows) {
+  CheckConv({{2, 3, 9, 11}, {5, 3, 3, 2}, 1, {2, 1}, {1, 0, 2, 1}, {1, 2}});
+  CheckConv({{1, 4, 6, 70}, {6, 2, 1, 3}, 2, {1, 2}, {0, 1, 0, 1}, {1, 1}});
+}
+
+TEST(Conv, PointwiseAndDepthwise) {
+  CheckConv({{2, 5, 7, 9}, {4, 5, 1, 1}});
+  CheckConv({{1, 6, 8, 300}, {12, 1, 3, 3}, 6, {1, 1}, {1, 1, 1, 1}, {1, 1}});
+  CheckConv({{1, 4, 9, 9}, {4, 1, 3, 3}, 4, {2, 2}, {1, 1, 0, 0}, {2, 2}});
+}
+
+TEST(Conv, OneAndThreeSpatialAxes) {
+  OpTester one("Conv", 22);
+  one.Attr("pads", AttributeValue(Ints{1, 1}));
+  one.Input<float>({1, 1, 4}, {1, 2, 3, 4}).Constant<float>({1, 1, 3}, {1, 0, -1});
+  one.Output<float>({1, 1, 4}, {-2, -2, -2, 3});
+  one.Run();
+  OpTester three("Conv", 22);
+  three.Input<float>({1, 1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})
+      .Constant<float>({1, 1, 2, 2, 2}, std::vector<float>(8, 1));
+  three.Output<float>({1, 1, 1, 1, 1}, {36});
+  three.Run();
+}
+
+TEST(Conv, ShapesThatDoNotFitAreErrors) {
+  OpTester test("Conv", 22);
+  test.Input<float>({1, 2, 4}, std::vector<float>(8)).Input<float>({1, 3, 1}, std::vector<float>(3));
+  test.UncheckedOutput(ValueType::Tensor(DataType::kFloat));
+  test.ExpectError(StatusCode::kInvalidArgument, "do not fit input [1,2,4]");
+}
+
+TEST(FusedConv, AddsAndActivates) {
+  OpTester test("FusedConv", 1, kMsDomain);
+  test.Attr("activation", "Relu");
+  test.Input<float>({1, 1, 3}, {1, -2, 3}).Constant<float>({1, 1, 1}, {1}).Input<float>({1}, {0.5f});
+  test.Input<float>({1, 1, 3}, {1, 1, -10}).Output<float>({1, 1, 3}, {2.5f, 0, 0});
+  test.Run();
+}
+
+TEST(ConvTranspose, UndoesAStride) {
+  for (const DataType type : {DataType::kFloat, DataType::kDouble, DataType::kFloat16}) {
+    OpTester test("ConvTranspose", 22);
+    test.Attr("strides", AttributeValue(Ints{2, 2})).Attr("output_padding", AttributeValue(Ints{0, 1}));
+    test.FloatInput(type, {1, 1, 2, 2}, {1, 2, 3, 4}).FloatInput(type, {1, 1, 2, 2}, {1, 10, 100, 1000});
+    test.FloatOutput(type, {1, 1, 4, 5},
+                     {1, 10, 2, 20, 0, 100, 1000, 200, 2000, 0, 3, 30, 4, 40, 0, 300, 3000, 400, 4000, 0});
+    test.Run();
+  }
+}
+
+TEST(MaxPool, CeilModePaddingAndIndices) {
+  OpTester test("MaxPool", 22);
+  test.Attr("kernel_shape", AttributeValue(Ints{2}))
+      .Attr("strides", AttributeValue(Ints{2}))
+      .Attr("ceil_mode", 1);
+  test.Input<float>({1, 1, 5}, {1, 3, 2, NAN, 5})
+      .Output<float>({1, 1, 3}, {3, NAN, 5})
+      .Output<int64_t>({1, 1, 3}, {1, 3, 4});
+  test.Run();
+}
+
+TEST(AveragePool, CountsThePaddingOnRequest) {
+  OpTester test("AveragePool", 22);
+  test.Attr("kernel_shape", AttributeValue(Ints{3}))
+      .Attr("pads", AttributeValue(Ints{1, 1}))
+      .Attr("count_include_pad", 1);
+  test.Input<float>({1, 1, 3}, {3, 6, 9}).Output<float>({1, 1, 3}, {3, 6, 5});
+  test.Run();
+}
+
+TEST(BatchNormalization, EveryTypeInPlace) {
+  for (const DataType type : {DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBfloat16}) {
+    OpTester test("BatchNormalization", 15);
+    test.Attr("epsilon", AttributeValue(0.0f));
+    test.FloatInput(type, {1, 2, 2}, {1, 2, 3, 4})
+        .FloatInput(type, {2}, {2, 1})
+        .FloatInput(type, {2}, {0, 1});
+    test.Input<float>({2}, {1, 3}).Input<float>({2}, {4, 1}).FloatOutput(type, {1, 2, 2}, {0, 1, 1, 2});
+    test.Run();
+  }
+}
+
+// An LSTM with one input, one unit and two sequences of different lengths, computed by hand from its
+// formulas.
+TEST(Lstm, SequenceLengthsAndReverse) {
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  const double w[4] = {0.5, -0.25, 0.75, 1.0};  // i o f c
+  const double r[4] = {0.1, 0.2, -0.3, 0.4};
+  const double x[2][3] = {{1, 2, 3}, {-1, 0.5, 9}};
+  const int length[2] = {3, 2};
+  std::vector<double> y(12);  // [step, direction, sequence, 1]
+  std::vector<double> last(4);
+  for (int d = 0; d < 2; ++d) {
+    for (int b = 0; b < 2; ++b) {
+      double h = 0;
+      double c = 0;
+      for (int step = 0; step < length[b]; ++step) {
+        const int t = d == 0 ? step : length[b] - 1 - step;
+        const double i = sigmoid(w[0] * x[b][t] + r[0] * h);
+        const double o = sigmoid(w[1] * x[b][t] + r[1] * h);
+        const double f = sigmoid(w[2] * x[b][t] + r[2] * h);
+        c = f * c + i * std::tanh(w[3] * x[b][t] + r[3] * h);
+        h = o * std::tanh(c);
+        y[static_cast<size_t>(t * 4 + d * 2 + b)] = h;
+      }
+      last[static_cast<size_t>(d * 2 + b)] = h;
+    }
+  }
+  for (const bool constant : {false, true}) {
+    for (const DataType type : {DataType::kFloat, DataType::kFloat16}) {
+      OpTester test("LSTM", 22);
+      test.Attr("direction", "bidirectional").Attr("hidden_size", 1);
+      test.FloatInput(type, {3, 2, 1}, {1, -1, 2, 0.5, 3, 9});
+      for (const double(&weights)[4] : {w, r}) {
+        const std::vector<double> both = {weights[0], weights[1], weights[2], weights[3],
+                                          weights[0], weights[1], weights[2], weights[3]};
+        const Tensor tensor = OpTester::MakeFloatTensor(type, {2, 4, 1}, both);
+        constant ? test.ConstantValue(tensor) : test.InputValue(tensor);
+      }
+      test.AbsentInput().Input<int32_t>({2}, {3, 2});
+      test.FloatOutput(type, {3, 2, 2, 1}, y).FloatOutput(type, {2, 2, 1}, last);
+      test.Run();
+    }
+  }
+}
+
+TEST(Resize, FloorOfFractionalScalesAndHalfTypes) {
+  OpTester test("Resize", 19);
+  test.Attr("mode", "linear").FloatInput(DataType::kFloat16, {1, 4}, {0, 1, 2, 3}).AbsentInput();
+  test.Constant<float>({2}, {1, 0.6f}).FloatOutput(DataType::kFloat16, {1, 2}, {1.0 / 3, 2});
+  test.Run();
+}
+
+}  // namespace
+}  // namespace lamina::testing
