@@ -26,16 +26,20 @@ TEST(TokenizeCommand, PrintsJson) {
 }
 
 TEST(TokenizeCommand, ReadsStandardInputAsItIs) {
-  const CommandOutcome outcome = RunShell("printf 'Once upon\\n' | $LAMINA tokenize '" + Tales() + "' --json");
+  const CommandOutcome outcome =
+      RunShell("printf 'Once upon\\n' | $LAMINA tokenize '" + Tales() + "' --json");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.standard_error;
-  const CommandOutcome argument = RunLamina({"tokenize", Tales() + "/tokenizer.json", "--json", "Once upon\n"});
+  const CommandOutcome argument =
+      RunLamina({"tokenize", Tales() + "/tokenizer.json", "--json", "Once upon\n"});
   EXPECT_EQ(outcome.standard_output, argument.standard_output);
 }
 
 TEST(TokenizeCommand, GoesBack) {
   EXPECT_EQ(RunLamina({"tokenize", Tales(), "--decode", "50", "1699", "3"}).standard_output, "Once<|end|>\n");
-  EXPECT_EQ(RunLamina({"tokenize", Tales(), "--decode", "--skip-special", "[50, 1699,3]"}).standard_output, "Once\n");
-  EXPECT_EQ(RunLamina({"tokenize", Tales(), "--decode", "--json", "50"}).standard_output, "{\"text\":\"O\"}\n");
+  EXPECT_EQ(RunLamina({"tokenize", Tales(), "--decode", "--skip-special", "[50, 1699,3]"}).standard_output,
+            "Once\n");
+  EXPECT_EQ(RunLamina({"tokenize", Tales(), "--decode", "--json", "50"}).standard_output,
+            "{\"text\":\"O\"}\n");
 }
 
 TEST(TokenizeCommand, ShowsATable) {

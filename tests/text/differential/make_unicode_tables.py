@@ -52,6 +52,7 @@ assigned = category("L", "M", "N", "P", "S", "Z", "Cc", "Cf", "Co")
 
 print("""// Which code points belong to which class for the reference library. Written by
 // tests/text/differential/make_unicode_tables.py; edit that instead.
+// clang-format off
 #include "text/unicode_tables.h"
 
 namespace lamina::text {
