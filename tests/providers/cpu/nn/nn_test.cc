@@ -197,7 +197,7 @@ TEST(Lstm, SequenceLengthsAndReverse) {
       OpTester test("LSTM", 22);
       test.Attr("direction", "bidirectional").Attr("hidden_size", 1);
       test.FloatInput(type, {3, 2, 1}, {1, -1, 2, 0.5, 3, 9});
-      for (const double(&weights)[4] : {w, r}) {
+      for (const double* weights : {w, r}) {
         const std::vector<double> both = {weights[0], weights[1], weights[2], weights[3],
                                           weights[0], weights[1], weights[2], weights[3]};
         const Tensor tensor = OpTester::MakeFloatTensor(type, {2, 4, 1}, both);
