@@ -1,5 +1,6 @@
 #include "base/option_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>

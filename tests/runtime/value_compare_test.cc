@@ -1,5 +1,6 @@
 #include "runtime/value_compare.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -173,23 +173,23 @@ TEST(Lstm, SequenceLengthsAndReverse) {
   const double w[4] = {0.5, -0.25, 0.75, 1.0};  // i o f c
   const double r[4] = {0.1, 0.2, -0.3, 0.4};
   const double x[2][3] = {{1, 2, 3}, {-1, 0.5, 9}};
-  const int length[2] = {3, 2};
+  const size_t length[2] = {3, 2};
   std::vector<double> y(12);  // [step, direction, sequence, 1]
   std::vector<double> last(4);
-  for (int d = 0; d < 2; ++d) {
-    for (int b = 0; b < 2; ++b) {
+  for (size_t d = 0; d < 2; ++d) {
+    for (size_t b = 0; b < 2; ++b) {
       double h = 0;
       double c = 0;
-      for (int step = 0; step < length[b]; ++step) {
-        const int t = d == 0 ? step : length[b] - 1 - step;
+      for (size_t step = 0; step < length[b]; ++step) {
+        const size_t t = d == 0 ? step : length[b] - 1 - step;
         const double i = sigmoid(w[0] * x[b][t] + r[0] * h);
         const double o = sigmoid(w[1] * x[b][t] + r[1] * h);
         const double f = sigmoid(w[2] * x[b][t] + r[2] * h);
         c = f * c + i * std::tanh(w[3] * x[b][t] + r[3] * h);
         h = o * std::tanh(c);
-        y[static_cast<size_t>(t * 4 + d * 2 + b)] = h;
+        y[t * 4 + d * 2 + b] = h;
       }
-      last[static_cast<size_t>(d * 2 + b)] = h;
+      last[d * 2 + b] = h;
     }
   }
   for (const bool constant : {false, true}) {
