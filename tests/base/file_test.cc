@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using testing::ReadWholeFile;
 using testing::TempDir;
 using testing::WriteWholeFile;
 
