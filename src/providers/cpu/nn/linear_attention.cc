@@ -88,6 +88,11 @@ class LinearAttention : public Kernel {
     }
     LAMINA_ASSIGN_OR_RETURN(Tensor * y, context.Output(0, {batch, tokens, q_heads_ * dv}));
     LAMINA_ASSIGN_OR_RETURN(Tensor * present, context.Output(1, {batch, kv_heads_, dk, dv}));
+    for (const Tensor* state : {in[3], static_cast<const Tensor*>(present)}) {
+      if (!state || state->type() == in[0]->type()) continue;
+      return UnsupportedError("the state is {}, the tokens are {}: both must have one type",
+                              DataTypeName(state->type()), DataTypeName(in[0]->type()));
+    }
     LAMINA_ASSIGN_OR_RETURN(float* states, GetScratch<float>(context, kState, batch * kv_heads_ * dk * dv));
     LAMINA_ASSIGN_OR_RETURN(float* buffers,
                             GetScratch<float>(context, kRow, batch * kv_heads_ * RowFloats(dk, dv)));
