@@ -87,10 +87,6 @@ void RegisterMatMulBnb4Kernels(KernelRegistry& registry);
 void RegisterOptimizerKernels(KernelRegistry& registry);
 void RegisterScanKernels(KernelRegistry& registry);
 void RegisterSequenceMapKernels(KernelRegistry& registry);
-void RegisterNhwcMaxPoolKernels(KernelRegistry& registry);
 void RegisterQLinearPoolKernels(KernelRegistry& registry);
-void RegisterQLinearConcatKernels(KernelRegistry& registry);
-void RegisterMsAttentionKernels(KernelRegistry& registry);
-void RegisterFusedMatMulKernels(KernelRegistry& registry);
 
 }  // namespace lamina
