@@ -89,7 +89,7 @@ bool KernelDef::may_overwrite(int input, int output) const {
 
 void KernelRegistry::Add(KernelDef def, KernelCreateFunc create, WorkspaceEstimateFunc workspace_estimate) {
   auto key = std::make_pair(def.domain(), def.op_type());
-  kernels_[std::move(key)].push_back({std::move(def), create, workspace_estimate});
+  kernels_[std::move(key)].push_back({std::move(def), std::move(create), std::move(workspace_estimate)});
 }
 
 Result<const KernelCreateInfo*> KernelRegistry::Lookup(const NodeInfo& node) const {

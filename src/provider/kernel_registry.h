@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -68,6 +69,10 @@ class KernelDef {
   TypeSet output_types(int index) const;
   const std::vector<std::pair<int, TypeSet>>& constrained_inputs() const { return inputs_; }
   const std::vector<std::pair<int, TypeSet>>& constrained_outputs() const { return outputs_; }
+  // As (input, output).
+  const std::vector<std::pair<int, int>>& aliases() const { return aliases_; }
+  const std::vector<std::pair<int, int>>& inplace_pairs() const { return inplace_; }
+  bool has_variadic_inputs() const { return variadic_inputs_; }
   // The input an output aliases, else -1.
   int alias_of(int output) const;
   bool may_overwrite(int input, int output) const;
@@ -90,14 +95,16 @@ class KernelDef {
   KvIndices kv_;
 };
 
-using KernelCreateFunc = Result<std::unique_ptr<Kernel>> (*)(const NodeInfo& node);
+// Called at load, from any thread. A kernel of a plugin carries what it needs to reach the plugin; kernels of
+// the tree are plain functions.
+using KernelCreateFunc = std::function<Result<std::unique_ptr<Kernel>>(const NodeInfo& node)>;
 // Level-1 estimate, without a kernel: bytes of scratch at most for what `node` admits.
-using WorkspaceEstimateFunc = Status (*)(const NodeInfo& node, size_t* estimated_workspace_bytes);
+using WorkspaceEstimateFunc = std::function<Status(const NodeInfo& node, size_t* estimated_workspace_bytes)>;
 
 struct KernelCreateInfo {
   KernelDef def;
-  KernelCreateFunc create = nullptr;
-  WorkspaceEstimateFunc workspace_estimate_func = nullptr;  // null: no estimate
+  KernelCreateFunc create;
+  WorkspaceEstimateFunc workspace_estimate_func;  // null: no estimate
 };
 
 class KernelRegistry {
