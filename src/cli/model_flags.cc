@@ -28,13 +28,14 @@ Status RefuseDeviceFlags(const ModelFlags& flags) {
 Status CheckProviders(const ModelFlags& flags, const Env& env) {
   if (flags.providers.empty()) return Status();
   std::string present;
-  for (const auto& provider : env.impl().providers()) {
+  const auto factories = env.impl().ProviderFactories();
+  for (const auto& provider : factories) {
     if (!present.empty()) present += ", ";
     present += provider->name();
   }
   for (const std::string& name : CLI::detail::split(flags.providers, ',')) {
     bool found = false;
-    for (const auto& provider : env.impl().providers()) found |= provider->name() == name;
+    for (const auto& provider : factories) found |= provider->name() == name;
     if (!found) return NotFoundError("--provider: there is no provider '{}'; present are: {}", name, present);
   }
   return Status();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "base/error.h"
+#include "model/value_size.h"
 
 namespace lamina {
 namespace {
@@ -57,30 +57,9 @@ class FramePlanner {
     }
   }
 
-  Result<int64_t> SizeBytes(ValueId id) const {
-    const ValueInfo& value = graph_.value(id);
-    if (!value.type.is_tensor() || value.type.element == DataType::kString) {
-      return UnsupportedError("value '{}' of type {} has no planned place", value.name.view(),
-                              value.type.ToString());
-    }
-    if (!value.shape) return UnsupportedError("value '{}' has no known rank", value.name.view());
-    Shape largest;
-    if (value.shape->rank() > Shape::kMaxRank)
-      return UnsupportedError("value '{}' has too many dimensions", value.name.view());
-    for (const DimExpr& dim : value.shape->dims) {
-      const DimBounds bounds = dim.Bounds(request_.bounds);
-      if (bounds.max == kUnboundedDim) {
-        return UnsupportedError("value '{}' has the dimension {}, which has no bound", value.name.view(),
-                                dim.ToString());
-      }
-      largest.Append(std::max<int64_t>(bounds.max, 0));
-    }
-    LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(value.type.element, largest));
-    return static_cast<int64_t>(bytes);
-  }
-
   Status AddValue(ValueId id, int output, const Node& node, int64_t step) {
-    LAMINA_ASSIGN_OR_RETURN(const int64_t size_bytes, SizeBytes(id));
+    LAMINA_ASSIGN_OR_RETURN(const uint64_t largest_bytes, LargestBytes(graph_, id, request_.bounds));
+    const auto size_bytes = static_cast<int64_t>(largest_bytes);
     const auto value = static_cast<size_t>(id.index);
     plan_.sizes_bytes[value] = size_bytes;
     Interval interval;

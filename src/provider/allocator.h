@@ -9,6 +9,8 @@
 
 namespace lamina {
 
+class Stream;
+
 enum class MemoryKind : uint8_t {
   kDevice = 0,  // the device's own memory
   kPinned,      // host memory that the device copies from at full speed
@@ -38,6 +40,12 @@ class Allocator {
   virtual void Free(void* memory) = 0;
   // For allocations that live as long as the session (weights, frames): bypasses an arena's growth policy.
   virtual Result<void*> Reserve(uint64_t bytes) { return Alloc(bytes); }
+  // Memory that only work put on `stream` from now on uses, so that it may be memory that earlier work on the
+  // same stream has not finished with. Freed as any other.
+  virtual Result<void*> AllocOnStream(uint64_t bytes, Stream& stream) {
+    static_cast<void>(stream);
+    return Alloc(bytes);
+  }
   virtual AllocatorStats GetStats() const = 0;
 };
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -10,18 +12,25 @@
 
 namespace lamina {
 
+// Thread-safe.
 class EnvImpl {
  public:
   explicit EnvImpl(int num_threads);
 
   ThreadPool& threads() { return threads_; }
-  // In order of priority; the CPU provider is last.
-  const std::vector<std::unique_ptr<ExecutionProvider>>& providers() const { return providers_; }
-  ExecutionProvider& cpu() const { return *providers_.back(); }
+  // Shared by all sessions.
+  ExecutionProvider& cpu() const { return *cpu_; }
+
+  // Sessions loaded from now on may use the factory's provider. INVALID_ARGUMENT where the name is taken.
+  Status RegisterProvider(std::shared_ptr<ProviderFactory> factory);
+  // In the order of registration; the CPU's is last.
+  std::vector<std::shared_ptr<ProviderFactory>> ProviderFactories() const;
 
  private:
   ThreadPool threads_;
-  std::vector<std::unique_ptr<ExecutionProvider>> providers_;
+  std::shared_ptr<ExecutionProvider> cpu_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<ProviderFactory>> factories_;  // guarded by mutex_
 };
 
 }  // namespace lamina

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "runtime/graph_node_info.h"
+#include "provider/graph_node_info.h"
 
 namespace lamina {
 namespace {
@@ -78,7 +78,7 @@ class ExecutableBuilder {
     step.id = id;
     step.node = &graph.node(id);
     const GraphNodeInfo info(graph, id, *options_.constants, *options_.device, options_.symbols);
-    LAMINA_ASSIGN_OR_RETURN(step.info, options_.kernels->Lookup(info));
+    LAMINA_ASSIGN_OR_RETURN(step.info, options_.provider->kernel_registry().Lookup(info));
     Result<std::unique_ptr<Kernel>> kernel = step.info->create(info);
     if (!kernel.ok()) return kernel.status().WithContext(NodeLabel(*step.node));
     step.kernel = *std::move(kernel);

@@ -13,6 +13,7 @@
 #include "provider/allocator.h"
 #include "provider/kernel.h"
 #include "provider/kernel_registry.h"
+#include "provider/provider.h"
 #include "weights/constant_table.h"
 
 namespace lamina {
@@ -85,7 +86,7 @@ class PrepackedWeights {
 };
 
 struct ExecutableOptions {
-  const KernelRegistry* kernels = nullptr;
+  const ExecutionProvider* provider = nullptr;
   const DeviceDescription* device = nullptr;
   Allocator* allocator = nullptr;  // of prepacked weights
   ThreadPool* threads = nullptr;

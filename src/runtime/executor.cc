@@ -2,20 +2,14 @@
 
 #include <fmt/ranges.h>
 
-#include <chrono>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
 namespace lamina {
 namespace {
-
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 const Value& UndefinedValue() {
   static const Value undefined;
@@ -228,9 +222,9 @@ Status RunStep(const Step& step, Frame& frame, RunContext& run) {
   StepProfile profile;
   profile.node = step.node->name;
   profile.op_type = step.node->op_type;
-  const int64_t start_ns = NowNs();
+  const int64_t start_ns = SystemClock().NowNs();
   LAMINA_RETURN_IF_ERROR(step.kernel->Compute(context));
-  profile.duration_ns = NowNs() - start_ns;
+  profile.duration_ns = SystemClock().NowNs() - start_ns;
   profile.start_ns = start_ns - run.start_ns;
   profile.bytes = BytesTouched(step, context, frame);
   run.options.on_step(profile);

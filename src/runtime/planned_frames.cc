@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "runtime/graph_node_info.h"
+#include "provider/graph_node_info.h"
 
 namespace lamina {
 namespace {

@@ -1,8 +1,8 @@
 #include "runtime/session_impl.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
@@ -21,12 +21,6 @@ constexpr int kDefaultContextTokens = 4096;
 
 int ContextLength(const SessionConfig& config) {
   return config.context_length_tokens > 0 ? config.context_length_tokens : kDefaultContextTokens;
-}
-
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 ValueSpec SpecOf(const Graph& graph, ValueId id) {
@@ -124,8 +118,7 @@ class SessionImpl::StorageLease {
       }
     }
     if (!storage_) {
-      Allocator& allocator = session_.lasting_->env->impl().cpu().allocator({}, MemoryKind::kDevice);
-      storage_ = std::make_unique<RunStorage>(allocator);
+      storage_ = std::make_unique<RunStorage>(*session_.lasting_->allocator);
     }
   }
   ~StorageLease() {
@@ -148,6 +141,8 @@ Result<std::unique_ptr<SessionImpl>> SessionImpl::Create(std::shared_ptr<Env> en
   auto session = std::make_unique<SessionImpl>();
   session->lasting_ = std::make_shared<Lasting>();
   session->lasting_->env = std::move(env);
+  LAMINA_ASSIGN_OR_RETURN(session->lasting_->allocator,
+                          session->lasting_->env->impl().cpu().CreateAllocator({}, MemoryKind::kDevice));
   session->model_ = std::move(model);
   Status status = session->Load(options, load_options);
   if (!status.ok()) {
@@ -158,7 +153,7 @@ Result<std::unique_ptr<SessionImpl>> SessionImpl::Create(std::shared_ptr<Env> en
 
 Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_options) {
   LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options));
-  const int64_t plan_start_ns = NowNs();
+  const int64_t plan_start_ns = SystemClock().NowNs();
   LAMINA_RETURN_IF_ERROR(InlineFunctions(*model_));
   LAMINA_ASSIGN_OR_RETURN(
       external_data_, ExternalData::Open(*model_, {config.external_data_strict, config.verify_checksums}));
@@ -183,16 +178,16 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
 
   EnvImpl& env = lasting_->env->impl();
   ExecutableOptions executable_options;
-  executable_options.kernels = &env.cpu().kernels();
+  executable_options.provider = &env.cpu();
   executable_options.device = &env.cpu().devices().front();
-  executable_options.allocator = &env.cpu().allocator({}, MemoryKind::kDevice);
+  executable_options.allocator = lasting_->allocator.get();
   executable_options.threads = &env.threads();
   executable_options.constants = &constants_;
   executable_options.prepack = config.prepack;
   executable_options.on_prepacked = report;
-  const int64_t prepack_start_ns = NowNs();
+  const int64_t prepack_start_ns = SystemClock().NowNs();
   LAMINA_ASSIGN_OR_RETURN(executable_, BuildExecutable(*model_->graph, executable_options, prepacked_));
-  const int64_t prepack_end_ns = NowNs();
+  const int64_t prepack_end_ns = SystemClock().NowNs();
 
   for (const ValueId id : model_->graph->inputs()) inputs_.push_back(SpecOf(*model_->graph, id));
   for (const ValueId id : model_->graph->outputs()) outputs_.push_back(SpecOf(*model_->graph, id));
@@ -234,8 +229,8 @@ Status SessionImpl::PlanExecution(const SessionConfig& config) {
   bounds.prefill_chunk_tokens = config.prefill_chunk_tokens;
   bounds.context_length_tokens = ContextLength(config);
   ExecutionProvider& cpu = lasting_->env->impl().cpu();
-  Result<std::unique_ptr<PlannedFrames>> frames = PlannedFrames::Create(
-      *executable_, constants_, cpu.devices().front(), bounds, cpu.allocator({}, MemoryKind::kDevice));
+  Result<std::unique_ptr<PlannedFrames>> frames =
+      PlannedFrames::Create(*executable_, constants_, cpu.devices().front(), bounds, *lasting_->allocator);
   if (frames.status().code() == StatusCode::kUnsupported) {
     LogInfo("activations are not planned, they come from the arena: {}", frames.status().message());
     return Status();
@@ -262,7 +257,7 @@ Status SessionImpl::CreateKvCaches(const SessionConfig& config) {
     inputs_in_cache_[static_cast<size_t>(pair.input)] = true;
     outputs_in_cache_[static_cast<size_t>(pair.output)] = true;
   }
-  Allocator& allocator = lasting_->env->impl().cpu().allocator({}, MemoryKind::kDevice);
+  Allocator& allocator = *lasting_->allocator;
   for (int i = 0; i < config.max_kv_caches; ++i) {
     LAMINA_ASSIGN_OR_RETURN(
         std::unique_ptr<KvCacheStorage> cache,
@@ -290,9 +285,8 @@ Status SessionImpl::Run(const RunOptions& options, RunBinding& binding) {
   LAMINA_RETURN_IF_ERROR(BindInputs(binding, *frame));
 
   EnvImpl& env = lasting_->env->impl();
-  RunContext run{options, env.threads(), env.cpu().allocator({}, MemoryKind::kDevice), lasting_, *storage, {},
-                 0};
-  if (options.on_step) run.start_ns = NowNs();
+  RunContext run{options, env.threads(), *lasting_->allocator, lasting_, *storage, {}, 0};
+  if (options.on_step) run.start_ns = SystemClock().NowNs();
   if (binding.kv_cache()) {
     KvCacheStorage& cache = binding.kv_cache()->impl().storage();
     if (&cache.layout() != &lasting_->kv_layout)
@@ -425,8 +419,7 @@ SessionImpl::~SessionImpl() = default;
 
 SessionStats SessionImpl::stats() const {
   SessionStats stats = load_stats_;
-  stats.arena_peak_bytes =
-      lasting_->env->impl().cpu().allocator({}, MemoryKind::kDevice).GetStats().max_in_use_bytes;
+  stats.arena_peak_bytes = lasting_->allocator->GetStats().max_in_use_bytes;
   return stats;
 }
 

@@ -49,6 +49,7 @@ class SessionImpl {
   // Shared by the session and what outlives it: tensors and caches.
   struct Lasting {
     std::shared_ptr<Env> env;
+    std::unique_ptr<Allocator> allocator;  // of host memory
     KvLayout kv_layout;
   };
   class StorageLease;

@@ -8,11 +8,12 @@
 #include "lamina/status.h"
 #include "lamina/value.h"
 #include "model/model.h"
+#include "provider/graph_node_info.h"
 
 namespace lamina {
 
 // Made once at load; immutable afterwards, so safe to read from several threads. The model must outlive it.
-class ConstantTable {
+class ConstantTable : public ConstantValues {
  public:
   // Gives the tensor of an initializer (ExternalData::Map).
   using Reader = std::function<Result<Tensor>(const Initializer&)>;
@@ -22,7 +23,7 @@ class ConstantTable {
 
   // The constant of the value (of `graph`, or captured from a graph around it), or null where it is none.
   // An initializer that is also a graph input of the main graph is a default, not a constant: null.
-  const Value* Find(const Graph& graph, ValueId id) const;
+  const Value* Find(const Graph& graph, ValueId id) const override;
   // The default of a graph input, or null.
   const Value* FindDefault(const Graph& graph, ValueId id) const;
 

@@ -35,7 +35,7 @@ Status SameBits(const Value& a, const Value& b) {
 
 const KernelRegistry& CpuRegistry() {
   static const std::unique_ptr<ExecutionProvider> kProvider = CreateCpuProvider();
-  return kProvider->kernels();
+  return kProvider->kernel_registry();
 }
 
 Tensor OpTester::MakeFloatTensor(DataType type, const Shape& shape, const std::vector<double>& values) {

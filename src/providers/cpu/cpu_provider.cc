@@ -23,18 +23,41 @@ class CpuProvider : public ExecutionProvider {
     DeviceDescription cpu;
     cpu.provider = "cpu";
     cpu.name = CpuModel();
+    cpu.vendor = "cpu";
+    cpu.memory_bytes = GetHostMemory().total_bytes;
     devices_.push_back(std::move(cpu));
   }
 
   std::string_view name() const override { return "cpu"; }
-  const KernelRegistry& kernels() const override { return kernels_; }
+  std::string_view vendor() const override { return "cpu"; }
+  DeviceKind device_kind() const override { return DeviceKind::kCpu; }
+  const KernelRegistry& kernel_registry() const override { return kernels_; }
   std::span<const DeviceDescription> devices() const override { return devices_; }
-  Allocator& allocator(const Device&, MemoryKind) override { return allocator_; }
+  std::optional<uint64_t> available_resource_bytes(const Device&) const override {
+    return GetHostMemory().available_bytes;
+  }
+  Result<std::unique_ptr<Allocator>> CreateAllocator(const Device&, MemoryKind) override {
+    return std::unique_ptr<Allocator>(std::make_unique<HostAllocator>());
+  }
 
  private:
   KernelRegistry kernels_;
   std::vector<DeviceDescription> devices_;
-  HostAllocator allocator_;
+};
+
+class CpuProviderFactory : public ProviderFactory {
+ public:
+  explicit CpuProviderFactory(std::shared_ptr<ExecutionProvider> provider) : provider_(std::move(provider)) {}
+  std::string_view name() const override { return provider_->name(); }
+  std::string_view vendor() const override { return provider_->vendor(); }
+  DeviceKind device_kind() const override { return DeviceKind::kCpu; }
+  Result<std::shared_ptr<ExecutionProvider>> Create(const ProviderConfig& config) override {
+    if (config.options.empty()) return provider_;
+    return InvalidArgumentError("ep.cpu.{}: the CPU provider has no options", config.options.begin()->first);
+  }
+
+ private:
+  std::shared_ptr<ExecutionProvider> provider_;
 };
 
 }  // namespace
@@ -81,5 +104,9 @@ AllocatorStats HostAllocator::GetStats() const {
 }
 
 std::unique_ptr<ExecutionProvider> CreateCpuProvider() { return std::make_unique<CpuProvider>(); }
+
+std::unique_ptr<ProviderFactory> CreateCpuProviderFactory(std::shared_ptr<ExecutionProvider> provider) {
+  return std::make_unique<CpuProviderFactory>(std::move(provider));
+}
 
 }  // namespace lamina

@@ -9,6 +9,9 @@ namespace lamina {
 
 std::unique_ptr<ExecutionProvider> CreateCpuProvider();
 
+// Gives out the one `provider`. It takes no options.
+std::unique_ptr<ProviderFactory> CreateCpuProviderFactory(std::shared_ptr<ExecutionProvider> provider);
+
 // Host memory aligned to 256 bytes.
 class HostAllocator : public Allocator {
  public:

@@ -1,4 +1,4 @@
-#include "runtime/graph_node_info.h"
+#include "provider/graph_node_info.h"
 
 namespace lamina {
 namespace {
@@ -7,7 +7,7 @@ constexpr uint64_t kMaxPlanningConstantBytes = 64 * 1024;
 
 }  // namespace
 
-GraphNodeInfo::GraphNodeInfo(const Graph& graph, NodeId node, const ConstantTable& constants,
+GraphNodeInfo::GraphNodeInfo(const Graph& graph, NodeId node, const ConstantValues& constants,
                              const DeviceDescription& device, const SymbolBounds& symbols)
     : graph_(graph), node_(graph.node(node)), constants_(constants), device_(device) {
   const auto bounds_of = [&](ValueId id) -> std::optional<ShapeBounds> {
@@ -46,8 +46,9 @@ const ShapeBounds* GraphNodeInfo::output_bounds(int index) const {
 
 const Tensor* GraphNodeInfo::constant_input(int index) const {
   if (!is_constant_input(index)) return nullptr;
-  const Tensor& constant = constants_.Find(graph_, node_.inputs[static_cast<size_t>(index)])->tensor();
-  return constant.size_bytes() <= kMaxPlanningConstantBytes ? &constant : nullptr;
+  const Value* constant = constants_.Find(graph_, node_.inputs[static_cast<size_t>(index)]);
+  if (!constant->is_tensor()) return nullptr;
+  return constant->tensor().size_bytes() <= kMaxPlanningConstantBytes ? &constant->tensor() : nullptr;
 }
 
 bool GraphNodeInfo::is_constant_input(int index) const {

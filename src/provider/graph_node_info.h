@@ -6,15 +6,23 @@
 
 #include "model/graph.h"
 #include "provider/node_info.h"
-#include "weights/constant_table.h"
 
 namespace lamina {
+
+// The constants of a model, as far as their bytes are known.
+class ConstantValues {
+ public:
+  virtual ~ConstantValues() = default;
+  // Null where the value (of `graph`, or captured from a graph around it) is no constant; an undefined value
+  // where it is one whose bytes are not known.
+  virtual const Value* Find(const Graph& graph, ValueId id) const = 0;
+};
 
 // Cheap to make; refers to the graph, the constants and the device, which must outlive it.
 class GraphNodeInfo : public NodeInfo {
  public:
   // `symbols`: bounds of the dimensions that the session admits.
-  GraphNodeInfo(const Graph& graph, NodeId node, const ConstantTable& constants,
+  GraphNodeInfo(const Graph& graph, NodeId node, const ConstantValues& constants,
                 const DeviceDescription& device, const SymbolBounds& symbols);
 
   std::string_view name() const override { return node_.name; }
@@ -37,7 +45,7 @@ class GraphNodeInfo : public NodeInfo {
  private:
   const Graph& graph_;
   const Node& node_;
-  const ConstantTable& constants_;
+  const ConstantValues& constants_;
   const DeviceDescription& device_;
   std::vector<std::optional<ShapeBounds>> input_bounds_;
   std::vector<std::optional<ShapeBounds>> output_bounds_;
