@@ -33,6 +33,13 @@ class MappedRegion {
   // How the bytes will be used; a hint that changes no content. kDontNeed drops whole pages inside the region
   // from this process (they are read again on access).
   void Advise(Access access) const;
+  // Brings every page of the region into memory and maps it into this process, so that reading it faults no
+  // more. IO where the file no longer reaches to the end of the region or cannot be read: the cases in which
+  // a touch would raise SIGBUS; also on a kernel that cannot do it (before Linux 5.14).
+  Status Populate() const;
+  // Bytes of the region whose pages are in memory. The kernel tells this only to those who may write the
+  // file; for others everything counts as resident.
+  Result<uint64_t> ResidentBytes() const;
 
  private:
   std::span<const std::byte> bytes_;
@@ -45,6 +52,26 @@ struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
   bool operator==(const FileIdentity&) const = default;
+};
+
+// What the system knows of an opened file at some moment; differs between two moments if the file was written
+// to or cut short in between.
+struct FileState {
+  uint64_t size_bytes = 0;
+  int64_t modified_ns = 0;  // since the epoch
+  bool operator==(const FileState&) const = default;
+};
+
+// Reads of a file that bypass the page cache (O_DIRECT). Thread-safe.
+class DirectReader {
+ public:
+  virtual ~DirectReader() = default;
+  // What offsets, lengths and addresses must be multiples of; a power of two, at most a page.
+  virtual uint64_t alignment_bytes() const = 0;
+  // Fills the first `needed_bytes` of `into`, and more of it where the file goes on. IO where the file ends
+  // before or the system fails, UNSUPPORTED where the file system takes no such read. REQUIRES: offset and
+  // into are aligned, needed_bytes <= into.size().
+  virtual Status ReadAt(uint64_t offset, std::span<std::byte> into, uint64_t needed_bytes) const = 0;
 };
 
 // A regular file opened for reading. Thread-safe.
@@ -60,9 +87,12 @@ class File {
   virtual Status ReadAt(uint64_t offset, std::span<std::byte> into) const = 0;
   // Any offset and length inside the file; a length of 0 gives an empty region.
   virtual Result<MappedRegion> Map(uint64_t offset, uint64_t length) const = 0;
-  // For loaders with their own way of reading (direct or asynchronous I/O); -1 where there is none. Owned by
-  // the File.
-  virtual int descriptor() const { return -1; }
+  // The file as it is at this moment.
+  virtual Result<FileState> State() const { return FileState{size_bytes(), 0}; }
+  // The same opened file for direct reads. UNSUPPORTED where the file system has none.
+  virtual Result<std::unique_ptr<DirectReader>> OpenDirect() const;
+  // Asks the system to forget what it holds of the file in memory, for measurements of cold reads.
+  virtual Status DropCachedPages() const { return Status(); }
 };
 
 // A file that was named by a model.

@@ -66,6 +66,28 @@ Result<OpenedBeneath> MemoryFiles::OpenBeneath(const Beneath& where, const std::
   return OpenedBeneath{std::move(file), false};
 }
 
+class FaultyDirectReader : public DirectReader {
+ public:
+  FaultyDirectReader(const FaultyFiles& files, std::string path, std::unique_ptr<DirectReader> reader)
+      : files_(files), path_(std::move(path)), reader_(std::move(reader)) {}
+
+  uint64_t alignment_bytes() const override { return reader_->alignment_bytes(); }
+
+  Status ReadAt(uint64_t offset, std::span<std::byte> into, uint64_t needed_bytes) const override {
+    ++files_.direct_reads_;
+    if (files_.before_direct_read) {
+      LAMINA_RETURN_IF_ERROR(files_.before_direct_read(path_, offset, needed_bytes));
+    }
+    files_.bytes_read_ += needed_bytes;
+    return reader_->ReadAt(offset, into, needed_bytes);
+  }
+
+ private:
+  const FaultyFiles& files_;
+  std::string path_;
+  std::unique_ptr<DirectReader> reader_;
+};
+
 class FaultyFile : public File {
  public:
   FaultyFile(const FaultyFiles& files, std::shared_ptr<const File> file)
@@ -86,6 +108,16 @@ class FaultyFile : public File {
     ++files_.maps_;
     if (files_.before_map) LAMINA_RETURN_IF_ERROR(files_.before_map(path(), offset, length));
     return file_->Map(offset, length);
+  }
+
+  Result<FileState> State() const override { return file_->State(); }
+  Status DropCachedPages() const override { return file_->DropCachedPages(); }
+
+  Result<std::unique_ptr<DirectReader>> OpenDirect() const override {
+    if (files_.before_open_direct) LAMINA_RETURN_IF_ERROR(files_.before_open_direct(path()));
+    LAMINA_ASSIGN_OR_RETURN(auto reader, file_->OpenDirect());
+    return std::unique_ptr<DirectReader>(
+        std::make_unique<FaultyDirectReader>(files_, path(), std::move(reader)));
   }
 
  private:

@@ -1,0 +1,215 @@
+#include "weights/load/device_loader.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "weights/load/block_reader.h"
+#include "weights/load/mapped_load.h"
+#include "weights/load/pageable_load.h"
+#include "weights/load/staged_load.h"
+
+namespace lamina {
+namespace {
+
+constexpr int kMostAutoReaders = 16;  // reach the link's rate on the machines that were measured
+constexpr int kDefaultMappers = 2;    // registering is serial in the driver: one registers, one copies
+// With fewer cores copying by the CPU is slower than registering; both together are faster than either.
+constexpr int kManyCores = 12;
+
+// The state of every file before a load, to see afterwards whether one was changed meanwhile.
+class UnchangedFiles {
+ public:
+  static Result<UnchangedFiles> Remember(const std::vector<std::shared_ptr<const File>>& files) {
+    UnchangedFiles remembered(files);
+    for (const auto& file : files) {
+      LAMINA_ASSIGN_OR_RETURN(const FileState state, file->State());
+      remembered.states_.push_back(state);
+    }
+    return remembered;
+  }
+
+  Status Check() const {
+    for (size_t i = 0; i < files_.size(); ++i) {
+      LAMINA_ASSIGN_OR_RETURN(const FileState state, files_[i]->State());
+      if (state == states_[i]) continue;
+      return IoError("{}: was changed while it was loaded: expected {} bytes as before, found {} bytes{}",
+                     files_[i]->path(), states_[i].size_bytes, state.size_bytes,
+                     state.size_bytes == states_[i].size_bytes ? " written to since" : "");
+    }
+    return Status();
+  }
+
+ private:
+  explicit UnchangedFiles(const std::vector<std::shared_ptr<const File>>& files) : files_(files) {}
+  const std::vector<std::shared_ptr<const File>>& files_;
+  std::vector<FileState> states_;
+};
+
+void LogReport(const LoadReport& report, const Device& device) {
+  if (GetLogLevel() > LogLevel::kInfo) return;
+  for (const FileLoadReport& file : report.files) {
+    const auto& bytes = file.bytes_by_way;
+    LogInfo("external data: device={} strategy={} buffered={} direct={} mapped={} pageable={} file={}",
+            device.ToString(), LoadStrategyName(report.strategy), bytes[0], bytes[1], bytes[2], bytes[3],
+            file.path);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceLoader>> DeviceLoader::Create(ExecutionProvider& provider,
+                                                           HostRegistration* registration,
+                                                           const Device& device,
+                                                           const DeviceLoaderOptions& options) {
+  LAMINA_RETURN_IF_ERROR(options.Validate());
+  return std::unique_ptr<DeviceLoader>(new DeviceLoader(provider, registration, device, options));
+}
+
+DeviceLoader::DeviceLoader(ExecutionProvider& provider, HostRegistration* registration, const Device& device,
+                           const DeviceLoaderOptions& options)
+    : provider_(provider),
+      registration_(registration && registration->CanRegisterReadOnly() ? registration : nullptr),
+      device_(device),
+      options_(options),
+      cores_(AvailableCores()),
+      strategy_(options.strategy) {
+  if (options_.reading_threads == 0) return;
+  if (strategy_ == LoadStrategy::kMapped && !registration_) {
+    LogInfo("loading weights: {} cannot copy from registered files; 'pinned' is used instead of 'mapped'",
+            device.ToString());
+    strategy_ = LoadStrategy::kPinned;
+  }
+  switch (strategy_) {
+    case LoadStrategy::kPinned:
+    case LoadStrategy::kDirect:
+      readers_ = options_.reading_threads.value_or(DeviceLoaderOptions::kDefaultReadingThreads);
+      break;
+    case LoadStrategy::kMapped:
+      mappers_ = options_.reading_threads.value_or(kDefaultMappers);
+      break;
+    case LoadStrategy::kAuto:
+      readers_ = options_.reading_threads.value_or(std::min(cores_, kMostAutoReaders));
+      if (registration_ && !options_.reading_threads && cores_ < kManyCores) mappers_ = 1;
+      break;
+  }
+}
+
+StagingBuffers::Shape DeviceLoader::StagingShape() const {
+  if (strategy_ == LoadStrategy::kPinned) return {1, options_.buffer_bytes};
+  const auto page = static_cast<uint64_t>(PageSizeBytes());
+  const auto slots = static_cast<uint64_t>(readers_);
+  return {static_cast<size_t>(readers_),
+          std::max(page, std::min(options_.block_bytes, options_.buffer_bytes / slots / page * page))};
+}
+
+StagingBuffers* DeviceLoader::Staging() {
+  if (!staging_ && staging_failure_.ok()) {
+    Result<std::unique_ptr<StagingBuffers>> staging =
+        StagingBuffers::Create(provider_, device_, StagingShape());
+    if (staging.ok()) {
+      staging_ = std::move(staging).value();
+    } else {
+      staging_failure_ = staging.status();
+      LogWarning("loading weights to {}: no pinned staging buffers ({}); ordinary memory is used",
+                 device_.ToString(), staging_failure_.ToString());
+    }
+  }
+  return staging_.get();
+}
+
+Status DeviceLoader::LoadTensor(const ExternalDataItem& item, const ExternalDataProgress& progress) {
+  return LoadBatch(std::span(&item, 1), progress);
+}
+
+Status DeviceLoader::LoadBatch(std::span<const ExternalDataItem> items,
+                               const ExternalDataProgress& progress) {
+  const std::lock_guard lock(mutex_);
+  LoadReport report;
+  const int64_t start_ns = options_.clock->NowNs();
+  ScheduleOptions schedule_options;
+  schedule_options.block_bytes =
+      mappers_ > 0 && readers_ == 0 ? options_.block_bytes : StagingShape().slot_bytes;
+  LAMINA_ASSIGN_OR_RETURN(const LoadSchedule schedule, ScheduleLoad(items, schedule_options));
+  LAMINA_ASSIGN_OR_RETURN(const UnchangedFiles unchanged, UnchangedFiles::Remember(schedule.files));
+  LoadJob job(items, schedule, progress, options_);
+  if (!schedule.blocks.empty()) LAMINA_RETURN_IF_ERROR(Run(job, report));
+  LAMINA_RETURN_IF_ERROR(unchanged.Check());
+
+  report.strategy = strategy_;
+  report.bytes = schedule.item_bytes;
+  report.total_ns = options_.clock->NowNs() - start_ns;
+  report.files = job.Report();
+  LogReport(report, device_);
+  const std::lock_guard report_lock(report_mutex_);
+  report_ = std::move(report);
+  return Status();
+}
+
+Status DeviceLoader::Run(LoadJob& job, LoadReport& report) {
+  if (readers_ + mappers_ == 0) return RunGeneric(job);
+  const bool is_small = job.schedule().item_bytes < options_.parallel_bytes;
+  if (is_small && !staging_) return RunPageable(job, /*readers=*/1);
+  StagingBuffers* staging = nullptr;
+  if (readers_ > 0) {
+    const int64_t start_ns = options_.clock->NowNs();
+    staging = Staging();
+    report.setup_ns = options_.clock->NowNs() - start_ns;
+    if (!staging && mappers_ == 0) return RunPageable(job, readers_);
+  }
+  report.reading_threads = staging ? readers_ : 0;
+  report.mapping_threads = mappers_;
+  return RunPipelines(job, staging);
+}
+
+Status DeviceLoader::RunGeneric(LoadJob& job) {
+  LAMINA_ASSIGN_OR_RETURN(
+      const std::unique_ptr<MappedLoad> load,
+      MappedLoad::Create(job, provider_, /*registration=*/nullptr, device_, options_.window_bytes));
+  return job.Run({[&load] { return load->Work(); }}, /*inline_one=*/true);
+}
+
+Status DeviceLoader::RunPageable(LoadJob& job, int readers) {
+  BlockReader reader(ReadMode::kBuffered, job.schedule().files, readers, *options_.clock);
+  const std::vector<std::function<Status()>> workers(
+      static_cast<size_t>(readers), [&] { return RunPageableLoad(job, *provider_.data_transfer(), reader); });
+  return job.Run(workers, /*inline_one=*/true);
+}
+
+Status DeviceLoader::RunPipelines(LoadJob& job, StagingBuffers* staging) {
+  std::vector<std::function<Status()>> workers;
+  std::optional<BlockReader> reader;
+  std::optional<StagedLoad> staged;
+  if (staging) {
+    StagedLoad::Division division;
+    ReadMode mode = strategy_ == LoadStrategy::kDirect ? ReadMode::kDirect : ReadMode::kAdaptive;
+    if (strategy_ == LoadStrategy::kPinned) {
+      division = {readers_, options_.parallel_bytes, /*one_block_at_a_time=*/true};
+      mode = ReadMode::kBuffered;
+    }
+    reader.emplace(mode, job.schedule().files, readers_, *options_.clock);
+    staged.emplace(job, *staging, *reader, division);
+    workers.assign(static_cast<size_t>(readers_), [&staged] { return staged->Work(); });
+  }
+  std::vector<std::unique_ptr<MappedLoad>> mapped;
+  for (int i = 0; i < mappers_; ++i) {
+    LAMINA_ASSIGN_OR_RETURN(mapped.emplace_back(), MappedLoad::Create(job, provider_, registration_, device_,
+                                                                      options_.window_bytes));
+    workers.push_back([load = mapped.back().get()] { return load->Work(); });
+  }
+  const Status status = job.Run(workers, /*inline_one=*/true);
+  mapped.clear();
+  const Status drained = staging ? staging->Drain() : Status();
+  return status.ok() ? drained : status;
+}
+
+LoadReport DeviceLoader::last_report() const {
+  const std::lock_guard lock(report_mutex_);
+  return report_;
+}
+
+}  // namespace lamina

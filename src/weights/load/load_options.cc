@@ -1,0 +1,55 @@
+#include "weights/load/load_options.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace lamina {
+namespace {
+
+constexpr std::array<std::string_view, 4> kStrategyNames = {"auto", "pinned", "mapped", "direct"};
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+Status CheckSize(std::string_view name, uint64_t bytes) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+  if (bytes >= kMiB && bytes % kMiB == 0 && bytes <= kMostBytes) return Status();
+  return InvalidArgumentError("{}: expected a multiple of 1 MiB from 1 MiB to 1 TiB, found {} bytes", name,
+                              bytes);
+}
+
+}  // namespace
+
+std::string_view LoadStrategyName(LoadStrategy strategy) {
+  return kStrategyNames.at(static_cast<size_t>(strategy));
+}
+
+Result<LoadStrategy> ParseLoadStrategy(std::string_view text) {
+  for (size_t i = 0; i < kStrategyNames.size(); ++i) {
+    if (kStrategyNames[i] == text) return static_cast<LoadStrategy>(i);
+  }
+  return InvalidArgumentError("load strategy: expected auto, pinned, mapped or direct, found '{}'", text);
+}
+
+Status DeviceLoaderOptions::Validate() const {
+  if (static_cast<size_t>(strategy) >= kStrategyNames.size()) {
+    return InvalidArgumentError("load strategy: expected 0 to {}, found {}", kStrategyNames.size() - 1,
+                                static_cast<int>(strategy));
+  }
+  if (reading_threads && (*reading_threads < 0 || *reading_threads > kMostReadingThreads)) {
+    return InvalidArgumentError("external_data_loader_reading_threads: expected 0 to {}, found {}",
+                                kMostReadingThreads, *reading_threads);
+  }
+  LAMINA_RETURN_IF_ERROR(CheckSize("buffer_bytes", buffer_bytes));
+  LAMINA_RETURN_IF_ERROR(CheckSize("block_bytes", block_bytes));
+  LAMINA_RETURN_IF_ERROR(CheckSize("window_bytes", window_bytes));
+  if (stall_ns <= 0) return InvalidArgumentError("stall_ns: expected more than 0, found {}", stall_ns);
+  if (clock == nullptr) return InvalidArgumentError("clock: expected one, found none");
+  return Status();
+}
+
+uint64_t DeviceLoaderOptions::StagingBytes() const {
+  if (reading_threads == 0 || strategy == LoadStrategy::kMapped) return 0;
+  return 2 * buffer_bytes;
+}
+
+}  // namespace lamina
