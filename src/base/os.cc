@@ -110,6 +110,13 @@ std::string CpuModel() {
   return "unknown";
 }
 
+std::string ExecutablePath() {
+  std::string path(size_t{64} << 10, '\0');
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  path.resize(length > 0 ? static_cast<size_t>(length) : 0);
+  return path;
+}
+
 bool IsTerminal(int file_descriptor) { return isatty(file_descriptor) == 1; }
 
 int TerminalColumns(int file_descriptor, int otherwise) {

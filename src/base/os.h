@@ -25,6 +25,9 @@ uint64_t PeakResidentBytes();
 // "AMD EPYC 9654 96-Core Processor", or "unknown".
 std::string CpuModel();
 
+// Of the program that runs; empty where unknown.
+std::string ExecutablePath();
+
 bool IsTerminal(int file_descriptor);
 // Width of the terminal, or `otherwise` where it is none.
 int TerminalColumns(int file_descriptor, int otherwise = 80);

@@ -20,6 +20,7 @@
 #include "provider/data_transfer.h"
 #include "provider/device_description.h"
 #include "provider/external_data_loader.h"
+#include "provider/host_registration.h"
 #include "provider/kernel_registry.h"
 #include "provider/stream.h"
 
@@ -67,6 +68,8 @@ class ExecutionProvider : public ProviderHostHalf {
     static_cast<void>(purpose);
     return std::unique_ptr<Stream>();
   }
+  // Null where only memory of the provider's own allocators is copied from at full speed.
+  virtual HostRegistration* host_registration() { return nullptr; }
   // Null where weights are loaded in the generic way.
   virtual IExternalDataLoader* external_data_loader() { return nullptr; }
 

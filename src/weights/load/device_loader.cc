@@ -28,6 +28,10 @@ class UnchangedFiles {
     UnchangedFiles remembered(files);
     for (const auto& file : files) {
       LAMINA_ASSIGN_OR_RETURN(const FileState state, file->State());
+      if (state.size_bytes != file->size_bytes()) {
+        return IoError("{}: expected {} bytes as when it was opened, found {}", file->path(),
+                       file->size_bytes(), state.size_bytes);
+      }
       remembered.states_.push_back(state);
     }
     return remembered;

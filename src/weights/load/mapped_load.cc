@@ -21,7 +21,7 @@ Result<std::unique_ptr<MappedLoad>> MappedLoad::Create(LoadJob& job, ExecutionPr
 MappedLoad::~MappedLoad() {
   // Synchronising fails only where the device has stopped working: it reads no more then.
   if (stream_) static_cast<void>(stream_->Synchronize());
-  while (!windows_.empty()) static_cast<void>(ReleaseOldest());
+  while (!windows_.empty()) static_cast<void>(Release());
 }
 
 Status MappedLoad::Work() {
@@ -67,15 +67,16 @@ void MappedLoad::TryRegister(Window& window) {
 }
 
 Status MappedLoad::ReleaseOldest() {
-  Window window = std::move(windows_.front());
+  Window& window = windows_.front();
+  // Where waiting fails the window stays until the stream has stopped.
+  if (window.copied) LAMINA_RETURN_IF_ERROR(window.copied->WaitOnHost());
+  return Release();
+}
+
+Status MappedLoad::Release() {
+  const Window window = std::move(windows_.front());
   windows_.pop_front();
-  Status status;
-  if (window.copied) status = window.copied->WaitOnHost();
-  if (window.registered) {
-    const Status unregistered = registration_->Unregister(window.bytes.bytes());
-    if (status.ok()) status = unregistered;
-  }
-  return status;
+  return window.registered ? registration_->Unregister(window.bytes.bytes()) : Status();
 }
 
 }  // namespace lamina

@@ -51,7 +51,10 @@ class MappedLoad {
         window_bytes_(window_bytes) {}
   Status CopyWindow(std::span<const LoadBlock> blocks);
   void TryRegister(Window& window);
+  // Waits for the oldest window's copies.
   Status ReleaseOldest();
+  // REQUIRES: the oldest window's copies are done.
+  Status Release();
 
   LoadJob& job_;
   DataTransfer& transfer_;
