@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "support/test_data.h"
 
@@ -128,21 +131,32 @@ TEST(EngineTest, BadRowsAreRefused) {
   EXPECT_EQ(engine->Step(twice).code(), StatusCode::kInvalidArgument);
 }
 
-// Token ids by ONNX Runtime; with int8 activations texts may part after a while.
-TEST(EngineTest, TheBundledModelTellsTheRecordedStory) {
+// Greedy token ids by ONNX Runtime; with int8 activations a text may part after a while, and one of the five
+// prompts has two words of nearly equal logits at its third token.
+TEST(EngineTest, TheBundledModelTellsTheRecordedStories) {
   const std::unique_ptr<Engine> engine = Load("models/tales");
   ASSERT_NE(engine, nullptr);
-  const SequenceId sequence = *engine->AddSequence();
-  const std::vector<int32_t> expected{16,  87,  564, 15,   281, 300, 538, 881,
-                                      283, 838, 262, 1397, 337, 323, 17,  300};
-  std::vector<int32_t> pending{50, 1699, 548, 262, 569};  // "Once upon a time"
-  std::vector<int32_t> told;
-  while (told.size() < expected.size()) {
-    const std::vector<float> logits = LogitsAfter(*engine, sequence, pending);
-    pending = {static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())};
-    told.push_back(pending[0]);
+  const auto stories =
+      nlohmann::json::parse(testing::ReadWholeFile(testing::SourcePath("models/tales/greedy.json")));
+  ASSERT_EQ(stories.size(), 5u);
+  int followed = 0;
+  std::string agreed;
+  for (const auto& story : stories) {
+    const SequenceId sequence = *engine->AddSequence();
+    const auto expected = story.at("generated_ids").get<std::vector<int32_t>>();
+    auto pending = story.at("prompt_ids").get<std::vector<int32_t>>();
+    size_t tokens = 0;
+    while (tokens < 32) {
+      const std::vector<float> logits = LogitsAfter(*engine, sequence, pending);
+      pending = {static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())};
+      if (pending[0] != expected[tokens]) break;
+      ++tokens;
+    }
+    followed += tokens >= 16 ? 1 : 0;
+    agreed += std::to_string(tokens) + " ";
+    engine->RemoveSequence(sequence);
   }
-  EXPECT_EQ(told, expected);
+  EXPECT_GE(followed, 4) << "tokens that agree: " << agreed;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "providers/cpu/nbits/nbits_parameters_inl.h"
+#include "providers/cpu/simd/rounded_product_inl.h"
 
 namespace lamina {
 namespace {
@@ -198,17 +199,22 @@ inline void NBitsPrepare(const NBitsFormat& format, DataType type, const void* x
   PrepareRow(format, static_cast<const Bfloat16*>(x), rows, row);
 }
 
-// Quantises a block [begin, begin + size) of a row; store(k, quants) takes kLanes of them as integers.
+// Quantises a block [begin, end) of a row; store(k, quants) takes kLanes of them as integers. Values near the
+// middle between two integers go where ONNX Runtime's kernels send them only if every step rounds as theirs
+// do: scale = max / 127, its reciprocal, then the product; one such value that goes the other way moves the
+// logits of a small model by about a percent.
 template <typename T, typename Store>
 LAMINA_INLINE float QuantizeBlock(const T* x, int64_t k, int64_t begin, int64_t end, Store store) {
   VecF largest = {};
   for (int64_t i = begin; i < end; i += kLanes) largest = Max(Abs(LoadUpTo(x + i, k - i)), largest);
   const float maximum = ReduceMax(largest);
   const float scale = maximum / 127.0f;
-  const float inverse = maximum > 0.0f ? 127.0f / maximum : 0.0f;
+  // A block below the smallest normal scale counts as zeros: its inverse would be infinite.
+  const float inverse = scale >= 0x1p-126f ? 1.0f / scale : 0.0f;
   for (int64_t i = begin; i < end; i += kLanes) {
+    const VecF scaled = RoundedProduct(LoadUpTo(x + i, k - i), Set1(inverse));
     // Adding 1.5 * 2^23 rounds to the nearest integer, ties to even.
-    const VecF rounded = LoadUpTo(x + i, k - i) * inverse + 0x1.8p23f;
+    const VecF rounded = scaled + 0x1.8p23f;
     const VecI quants = Bits(rounded) - Bits(Set1(0x1.8p23f));
     const VecI below = quants > 127 ? Set1(127) : quants;
     store(i, below < -127 ? Set1(-127) : below);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "providers/cpu/rows/row_kernels.h"
+#include "providers/cpu/simd/rounded_product_inl.h"
 #include "providers/cpu/simd/vec_math_inl.h"
 
 namespace lamina {
@@ -43,21 +44,97 @@ LAMINA_INLINE VecF Rounded(VecF value) {
   return Load(lanes);
 }
 
+// Sums of squares in the order of ONNX Runtime's kernels, so that int8 models, in which a last bit can send
+// an activation to the next integer, follow the records of that runtime: the residual sum's squares one by
+// one, a plain row's in eight partial sums.
+class SquareSum {
+ public:
+  explicit SquareSum(bool one_by_one) : one_by_one_(one_by_one) {}
+
+  void Add(VecF value) {
+    float squares[kLanes];
+    Store(squares, RoundedProduct(value, value));
+    if (one_by_one_) {
+      for (const float square : squares) total_ += square;
+      return;
+    }
+    for (int lane = 0; lane < kLanes; lane += 8) {
+      VecF8 eight;
+      std::memcpy(&eight, squares + lane, sizeof eight);
+      partial_ += eight;
+    }
+  }
+  float Total() const {
+    if (one_by_one_) return total_;
+    const VecF8& s = partial_;
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+  }
+
+ private:
+  bool one_by_one_;
+  float total_ = 0;
+  VecF8 partial_ = {};
+};
+
+// x + skip + bias of a row.
+template <typename T>
+class NormalizedInput {
+ public:
+  explicit NormalizedInput(const NormalizeRow& row)
+      : x_(static_cast<const T*>(row.x)),
+        skip_(static_cast<const T*>(row.skip)),
+        bias_(static_cast<const T*>(row.bias)) {}
+  VecF operator()(int64_t i, int64_t lanes) const {
+    VecF value = LoadLanes(x_ + i, lanes);
+    if (skip_) value += LoadLanes(skip_ + i, lanes);
+    if (bias_) value += LoadLanes(bias_ + i, lanes);
+    return value;
+  }
+
+ private:
+  const T* x_;
+  const T* skip_;
+  const T* bias_;
+};
+
 template <typename T, typename TScale>
-inline void Normalize(NormalizeRow& row) {
-  const T* x = static_cast<const T*>(row.x);
-  const T* skip = static_cast<const T*>(row.skip);
-  const T* bias = static_cast<const T*>(row.bias);
+inline void NormalizeRms(NormalizeRow& row) {
+  const NormalizedInput<T> input(row);
   const TScale* scale = static_cast<const TScale*>(row.scale);
   const TScale* shift = static_cast<const TScale*>(row.shift);
   T* y = static_cast<T*>(row.y);
   T* sum = static_cast<T*>(row.sum);
-  const auto input = [&](int64_t i, int64_t lanes) {
-    VecF value = LoadLanes(x + i, lanes);
-    if (skip) value += LoadLanes(skip + i, lanes);
-    if (bias) value += LoadLanes(bias + i, lanes);
-    return value;
-  };
+
+  const bool residual = row.skip != nullptr;
+  const float count = static_cast<float>(row.count);
+  SquareSum squares(residual);
+  ForEachVector(row.count, [&](int64_t i, int64_t lanes) {
+    const VecF value = input(i, lanes);
+    if (sum) StoreLanes(sum + i, value, lanes);
+    squares.Add(value);
+  });
+  const float mean_square = residual ? squares.Total() / count : squares.Total() * (1.0f / count);
+  const float deviation = __builtin_sqrtf(mean_square + row.epsilon);
+  const float inverse_deviation = 1.0f / deviation;
+  ForEachVector(row.count, [&](int64_t i, int64_t lanes) {
+    VecF value = residual ? input(i, lanes) / deviation : input(i, lanes) * inverse_deviation;
+    if (row.round_before_scale) value = Rounded<T>(value);
+    value = RoundedProduct(value, LoadLanes(scale + i, lanes));
+    if (shift) value += LoadLanes(shift + i, lanes);
+    StoreLanes(y + i, value, lanes);
+  });
+  row.mean = 0.0f;
+  row.inverse_deviation = inverse_deviation;
+}
+
+template <typename T, typename TScale>
+inline void Normalize(NormalizeRow& row) {
+  if (row.rms) return NormalizeRms<T, TScale>(row);
+  const NormalizedInput<T> input(row);
+  const TScale* scale = static_cast<const TScale*>(row.scale);
+  const TScale* shift = static_cast<const TScale*>(row.shift);
+  T* y = static_cast<T*>(row.y);
+  T* sum = static_cast<T*>(row.sum);
 
   // Two accumulators of kLanes partial sums each.
   const float inverse_count = 1.0f / static_cast<float>(row.count);
@@ -66,21 +143,17 @@ inline void Normalize(NormalizeRow& row) {
   ForEachVector(row.count, [&](int64_t i, int64_t lanes) {
     const VecF value = input(i, lanes);
     if (sum) StoreLanes(sum + i, value, lanes);
-    total[which] += row.rms ? value * value : value;
+    total[which] += value;
     which ^= 1;
   });
-  float mean = 0.0f;
-  float variance = ReduceAdd(total[0] + total[1]) * inverse_count;
-  if (!row.rms) {
-    mean = variance;
-    total[0] = total[1] = VecF{};
-    ForEachVector(row.count, [&](int64_t i, int64_t lanes) {
-      const VecF distance = ZeroPast(input(i, lanes) - mean, lanes);
-      total[which] += distance * distance;
-      which ^= 1;
-    });
-    variance = ReduceAdd(total[0] + total[1]) * inverse_count;
-  }
+  const float mean = ReduceAdd(total[0] + total[1]) * inverse_count;
+  total[0] = total[1] = VecF{};
+  ForEachVector(row.count, [&](int64_t i, int64_t lanes) {
+    const VecF distance = ZeroPast(input(i, lanes) - mean, lanes);
+    total[which] += distance * distance;
+    which ^= 1;
+  });
+  const float variance = ReduceAdd(total[0] + total[1]) * inverse_count;
   const float inverse_deviation = 1.0f / __builtin_sqrtf(variance + row.epsilon);
   ForEachVector(row.count, [&](int64_t i, int64_t lanes) {
     VecF value = (input(i, lanes) - mean) * inverse_deviation;

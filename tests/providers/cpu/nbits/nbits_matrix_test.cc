@@ -164,6 +164,54 @@ TEST_P(NBitsMatrixTest, OneHotActivationsReadTheMatrix) {
   }
 }
 
+// scale = max / 127, its reciprocal and the product are each rounded: near the middle between two integers
+// another way of computing them gives another integer.
+TEST_P(NBitsMatrixTest, ActivationsAreQuantisedInRoundedSteps) {
+  constexpr int64_t kK = 1 << 20, kBlock = 32;
+  const std::vector<float> x = RandomNumbers(kK, 77);
+  NBitsFormat format;
+  format.n = 8;
+  format.k = kK;
+  format.block_size = kBlock;
+  const NBitsFloatKernels& kernels = NBitsFloatKernelsFor(GetParam());
+  format.lanes = kernels.lanes;
+  std::vector<int8_t> quants(kK);
+  std::vector<float> scales(kK / kBlock);
+  std::vector<int32_t> sums(kK / kBlock);
+  kernels.quantize(format, DataType::kFloat, x.data(), {quants.data(), scales.data(), sums.data()}, 0);
+  for (int64_t block = 0; block < kK / kBlock; ++block) {
+    const float* values = x.data() + block * kBlock;
+    float maximum = 0;
+    for (int64_t i = 0; i < kBlock; ++i) maximum = std::max(maximum, std::fabs(values[i]));
+    const float scale = maximum / 127.0f;
+    const float inverse = 1.0f / scale;
+    int32_t sum = 0;
+    for (int64_t i = 0; i < kBlock; ++i) {
+      const float scaled = values[i] * inverse;
+      const auto expected = static_cast<int32_t>(std::nearbyint(scaled));
+      sum += expected;
+      ASSERT_EQ(quants[static_cast<size_t>(block * kBlock + i)], expected) << block << " " << i;
+    }
+    ASSERT_EQ(scales[static_cast<size_t>(block)], scale);
+    ASSERT_EQ(sums[static_cast<size_t>(block)], sum);
+  }
+}
+
+// A block too small for a scale's inverse to be finite counts as zeros.
+TEST_P(NBitsMatrixTest, SubnormalActivationsAreZeros) {
+  const std::vector<float> x(32, 1e-40f);
+  NBitsFormat format;
+  format.n = 8;
+  format.k = 32;
+  const NBitsFloatKernels& kernels = NBitsFloatKernelsFor(GetParam());
+  format.lanes = kernels.lanes;
+  std::vector<int8_t> quants(static_cast<size_t>(format.padded_k()), 1);
+  std::vector<float> scales(1);
+  std::vector<int32_t> sums(1);
+  kernels.quantize(format, DataType::kFloat, x.data(), {quants.data(), scales.data(), sums.data()}, 0);
+  for (const int8_t quant : quants) EXPECT_EQ(quant, 0);
+}
+
 LAMINA_INSTANTIATE_FOR_EACH_ISA(NBitsMatrixTest);
 
 }  // namespace

@@ -65,6 +65,43 @@ TEST_P(RowKernelsTest, NormalizeEqualsDouble) {
   }
 }
 
+// To the bit, in the order of ONNX Runtime's kernels: int8 models follow its records only so.
+TEST_P(RowKernelsTest, RmsNormalizeSumsAndRoundsAsOnnxRuntime) {
+  constexpr size_t kCount = 384;
+  for (uint64_t seed = 10; seed < 40; ++seed) {
+    const auto x = RandomNumbers(kCount, seed, -2, 3), skip = RandomNumbers(kCount, seed + 100),
+               scale = RandomNumbers(kCount, seed + 200);
+    for (const bool residual : {false, true}) {
+      float eight[8] = {}, one_by_one = 0;
+      std::vector<float> v(kCount);
+      for (size_t i = 0; i < kCount; ++i) {
+        v[i] = residual ? x[i] + skip[i] : x[i];
+        const float square = v[i] * v[i];
+        eight[i % 8] += square;
+        one_by_one += square;
+      }
+      const float total =
+          ((eight[0] + eight[4]) + (eight[2] + eight[6])) + ((eight[1] + eight[5]) + (eight[3] + eight[7]));
+      const float mean = residual ? one_by_one / kCount : total * (1.0f / kCount);
+      const float deviation = std::sqrt(mean + 1e-5f);
+      std::vector<float> y(kCount);
+      NormalizeRow row;
+      row.count = kCount;
+      row.x = x.data();
+      row.skip = residual ? skip.data() : nullptr;
+      row.scale = scale.data();
+      row.y = y.data();
+      row.epsilon = 1e-5f;
+      row.rms = true;
+      kernels().of_float.normalize(row);
+      for (size_t i = 0; i < kCount; ++i) {
+        const float normalized = residual ? v[i] / deviation : v[i] * (1.0f / deviation);
+        ASSERT_EQ(y[i], normalized * scale[i]) << seed << " " << i;
+      }
+    }
+  }
+}
+
 TEST_P(RowKernelsTest, HalfNormalizeRoundsWhereItShould) {
   constexpr int64_t kCount = 37;
   const auto x = RandomNumbers<Float16>(kCount, 6), scale = RandomNumbers<Float16>(kCount, 7);
