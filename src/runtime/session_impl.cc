@@ -376,9 +376,16 @@ Status SessionImpl::CollectOutputs(RunBinding& binding, Frame& frame) const {
   const Graph& graph = *model_->graph;
   binding.outputs().assign(outputs_.size(), Value());
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (LivesInCache(outputs_in_cache_, binding, i)) continue;
     const Operand& operand = executable_->outputs()[i];
     Value value = operand.constant ? *operand.constant : frame.values[static_cast<size_t>(operand.value)];
+    if (LivesInCache(outputs_in_cache_, binding, i)) {
+      // Carried state that a kernel handed on (If, Identity) is not where the next run reads it.
+      const Tensor& carried = frame.bound[static_cast<size_t>(graph.outputs()[i].index)];
+      if (carried.defined() && value.is_tensor() && !value.tensor().SharesMemoryWith(carried)) {
+        LAMINA_RETURN_IF_ERROR(CopyInto(carried, value.tensor(), i).status());
+      }
+      continue;
+    }
     if (!value.defined()) return InternalError("output {} '{}' was not computed", i, outputs_[i].name);
     if (value.is_tensor()) {
       const Tensor& bound = frame.bound[static_cast<size_t>(graph.outputs()[i].index)];
