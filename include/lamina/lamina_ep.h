@@ -432,7 +432,7 @@ struct LaminaEpApi {
 
   /* --- Answers of GetCapability --- */
 
-  /* The kernel that the provider's registry has for the node, or null. Lives as long as the registry. */
+  /* The kernel that the provider's registry has for the node, or null. */
   LAMINA_EP_FUNCTION(EpGraphSupportInfo_LookUpKernel, LaminaEpGraphSupportInfo* info, const LaminaNode* node,
                      const LaminaKernelDef** def);
   /* Takes the node, with a kernel of the registry. NOT_FOUND where the registry has none. */

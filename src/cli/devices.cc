@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/byte_size.h"
+#include "cli/model_flags.h"
 #include "lamina/env.h"
 
 namespace lamina::cli {
@@ -16,6 +17,9 @@ std::string Table(const Env& env) {
     text += fmt::format("{:<8} {:<9} {:>12} {:>12}  {}{}\n", device.device.ToString(), device.provider,
                         FormatByteSize(device.memory_free_bytes), FormatByteSize(device.memory_total_bytes),
                         device.name, device.driver.empty() ? "" : fmt::format(" (driver {})", device.driver));
+  }
+  for (const ProviderProblem& problem : env.ProviderProblems()) {
+    text += fmt::format("not available: {}: {}\n", problem.provider, problem.reason.message());
   }
   return text + fmt::format("CPU threads: {}\n", env.num_threads());
 }
@@ -30,19 +34,32 @@ std::string Json(const Env& env) {
                        {"memory_free_bytes", device.memory_free_bytes},
                        {"memory_total_bytes", device.memory_total_bytes}});
   }
-  return nlohmann::ordered_json{{"devices", devices}, {"cpu_threads", env.num_threads()}}.dump(2) + "\n";
+  nlohmann::ordered_json problems = nlohmann::ordered_json::array();
+  for (const ProviderProblem& problem : env.ProviderProblems()) {
+    problems.push_back({{"provider", problem.provider}, {"reason", problem.reason.message()}});
+  }
+  return nlohmann::ordered_json{
+             {"devices", devices}, {"not_available", problems}, {"cpu_threads", env.num_threads()}}
+             .dump(2) +
+         "\n";
 }
 
 }  // namespace
 
 void RegisterDevicesCommand(Commands& commands) {
   auto json = std::make_shared<bool>(false);
+  auto libraries = std::make_shared<std::vector<std::string>>();
   CLI::App& app = commands.Add("devices", "List the devices that models can run on",
-                               [json](Output& out) -> Result<ExitCode> {
+                               [json, libraries](Output& out) -> Result<ExitCode> {
                                  LAMINA_ASSIGN_OR_RETURN(const std::shared_ptr<Env> env, Env::Create());
+                                 for (const std::string& library : *libraries) {
+                                   // The list says which one was not loaded and why.
+                                   static_cast<void>(RegisterProviderLibrary(*env, library));
+                                 }
                                  out.Write(*json ? Json(*env) : Table(*env));
                                  return ExitCode::kSuccess;
                                });
+  AddProviderLibraryFlag(app, *libraries);
   app.add_flag("--json", *json, "Print JSON")->group("Output");
 }
 

@@ -21,7 +21,6 @@ Status RefuseDeviceFlags(const ModelFlags& flags) {
   if (!flags.gpu_memory.empty()) return refuse("--gpu-memory");
   if (!flags.gpu_layers.empty()) return refuse("--gpu-layers");
   if (!flags.devices.empty()) return refuse("--device");
-  if (!flags.provider_library.empty()) return refuse("--provider-library");
   return Status();
 }
 
@@ -53,6 +52,23 @@ Status ApplyOptionFlags(const ModelFlags& flags, SessionOptions& options) {
 
 }  // namespace
 
+void AddProviderLibraryFlag(CLI::App& app, std::vector<std::string>& libraries) {
+  app.add_option("--provider-library", libraries,
+                 "Load an execution provider from a library, under its own name or another")
+      ->option_text("[NAME=]FILE")
+      ->allow_extra_args(false)
+      ->group("Model and devices");
+}
+
+Status RegisterProviderLibrary(Env& env, const std::string& library) {
+  const size_t equals = library.find('=');
+  // A path may contain '=' too: a name contains no slash.
+  if (equals == std::string::npos || library.substr(0, equals).find('/') != std::string::npos) {
+    return env.RegisterProviderLibrary("", library);
+  }
+  return env.RegisterProviderLibrary(library.substr(0, equals), library.substr(equals + 1));
+}
+
 void AddModelArgument(CLI::App& app, ModelFlags& flags) {
   app.add_option("MODEL", flags.model, "Model folder, .onnx file, or a name below models/ or $LAMINA_MODELS")
       ->required();
@@ -65,7 +81,7 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
   add("--variant", flags.variant, "NAME", "Which of several models of a folder: model_NAME.onnx");
   add("--provider", flags.providers, "NAME[,NAME]",
       "Execution providers in order of priority (default: all found)");
-  add("--provider-library", flags.provider_library, "FILE", "Load an execution provider from a library");
+  AddProviderLibraryFlag(app, flags.provider_libraries);
   app.add_option("--device", flags.devices, "Describe a device: gpu:0=memory=8GiB,...")
       ->option_text("DEVICE=...")
       ->allow_extra_args(false)
@@ -106,6 +122,9 @@ Result<std::shared_ptr<Env>> MakeEnv(const ModelFlags& flags) {
     options.num_threads = config.num_threads;
   }
   LAMINA_ASSIGN_OR_RETURN(std::shared_ptr<Env> env, Env::Create(options));
+  for (const std::string& library : flags.provider_libraries) {
+    LAMINA_RETURN_IF_ERROR(RegisterProviderLibrary(*env, library).WithContext("--provider-library"));
+  }
   LAMINA_RETURN_IF_ERROR(CheckProviders(flags, *env));
   return env;
 }

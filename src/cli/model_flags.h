@@ -20,7 +20,7 @@ struct ModelFlags {
   std::string model;
   std::string variant;
   std::string providers;
-  std::string provider_library;
+  std::vector<std::string> provider_libraries;  // [NAME=]FILE
   std::vector<std::string> devices;
   std::string gpu_memory;
   std::string gpu_layers;
@@ -35,6 +35,11 @@ struct ModelFlags {
 void AddModelArgument(CLI::App& app, ModelFlags& flags);
 // Adds the shared flags.
 void AddModelFlags(CLI::App& app, ModelFlags& flags);
+
+// The flag alone, for commands without a model.
+void AddProviderLibraryFlag(CLI::App& app, std::vector<std::string>& libraries);
+// "[NAME=]FILE" as the flag takes it. Errors of Env::RegisterProviderLibrary.
+Status RegisterProviderLibrary(Env& env, const std::string& library);
 
 // Parsed and checked. INVALID_ARGUMENT names the flag; UNSUPPORTED where a flag asks for a device that this
 // build cannot serve.
