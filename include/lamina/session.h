@@ -40,14 +40,21 @@ class CancelToken {
 class SessionOptions {
  public:
   // INVALID_ARGUMENT for a key that does not exist (the text suggests the nearest) or a value it does not
-  // take.
+  // take. Keys of providers, ep.NAME.KEY, are checked when a session is loaded.
   Status Set(std::string_view key, std::string_view value);
+  // The session uses this execution provider, after those appended before; the CPU is always last. Where none
+  // is appended it uses all of the environment. `options` without their prefix: {"devices", "2"} is
+  // ep.NAME.devices. INVALID_ARGUMENT where the provider was appended before.
+  Status AppendProvider(std::string_view name,
+                        const std::map<std::string, std::string, std::less<>>& options = {});
   // The value set, or null.
   const std::string* Find(std::string_view key) const;
   const std::map<std::string, std::string, std::less<>>& entries() const { return entries_; }
+  const std::vector<std::string>& providers() const { return providers_; }
 
  private:
   std::map<std::string, std::string, std::less<>> entries_;
+  std::vector<std::string> providers_;
 };
 
 struct LoadProgress {

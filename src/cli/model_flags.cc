@@ -24,23 +24,10 @@ Status RefuseDeviceFlags(const ModelFlags& flags) {
   return Status();
 }
 
-Status CheckProviders(const ModelFlags& flags, const Env& env) {
-  if (flags.providers.empty()) return Status();
-  std::string present;
-  const auto factories = env.impl().ProviderFactories();
-  for (const auto& provider : factories) {
-    if (!present.empty()) present += ", ";
-    present += provider->name();
-  }
-  for (const std::string& name : CLI::detail::split(flags.providers, ',')) {
-    bool found = false;
-    for (const auto& provider : factories) found |= provider->name() == name;
-    if (!found) return NotFoundError("--provider: there is no provider '{}'; present are: {}", name, present);
-  }
-  return Status();
-}
-
 Status ApplyOptionFlags(const ModelFlags& flags, SessionOptions& options) {
+  for (const std::string& name : CLI::detail::split(flags.providers, ',')) {
+    if (!name.empty()) LAMINA_RETURN_IF_ERROR(options.AppendProvider(name).WithContext("--provider"));
+  }
   for (const std::string& option : flags.options) {
     const size_t equals = option.find('=');
     if (equals == std::string::npos)
@@ -125,7 +112,6 @@ Result<std::shared_ptr<Env>> MakeEnv(const ModelFlags& flags) {
   for (const std::string& library : flags.provider_libraries) {
     LAMINA_RETURN_IF_ERROR(RegisterProviderLibrary(*env, library).WithContext("--provider-library"));
   }
-  LAMINA_RETURN_IF_ERROR(CheckProviders(flags, *env));
   return env;
 }
 

@@ -9,29 +9,43 @@
 
 namespace lamina {
 
+// One copy of a value, made once a run.
+struct CopyRoute {
+  int32_t from = NodePlacement::kNone;
+  int32_t to = NodePlacement::kNone;
+};
+
 // Answers for the main graph of a placement. Refers to what it is made from.
 class ValueLocations {
  public:
   ValueLocations(const Graph& graph, const Placement& placement, std::span<const PlacementDevice> devices)
-      : graph_(graph), placement_(placement), host_(static_cast<int32_t>(devices.size()) - 1) {}
+      : graph_(graph), placement_(placement), devices_(devices) {}
 
-  int32_t host() const { return host_; }
+  int32_t host() const { return static_cast<int32_t>(devices_.size()) - 1; }
   // The device whose memory the value is made in. The caller's inputs are on the host.
   int32_t Home(ValueId id) const;
   // The device whose memory a node reads it from: the host for inputs that kernels read there.
   int32_t ReadAt(const Use& use) const;
-  // Devices other than its home that read it, ascending; the host for graph outputs. Constants are not
-  // copied in a run: none for them.
-  std::vector<int32_t> CopiedTo(ValueId id) const;
+  // How the value gets from its home to all others that read it (the host, where it is a graph output): one
+  // copy for each, the host's first. Between devices of different providers it goes through the host. Empty
+  // for constants, which are not copied in a run.
+  std::vector<CopyRoute> Routes(ValueId id) const;
+  // Whether anything on the device reads the value there.
+  bool IsReadAt(ValueId id, int32_t device) const;
+  // Of a value that a KV cache holds: whether it needs no copy, being read on one device or only made.
+  bool StaysInCache(ValueId id) const;
 
  private:
+  bool NeedsHost(int32_t from, int32_t to) const;
+
   const Graph& graph_;
   const Placement& placement_;
-  int32_t host_;
+  std::span<const PlacementDevice> devices_;
 };
 
-// By value index, then by device. `cached_values`: inputs and outputs that live in a KV cache on the device
-// where they are used, and cross nothing.
+// By value index. `cached_values`: inputs and outputs that live in a KV cache on the device where they are
+// used, and cross nothing; what crosses is where in the cache each row lies, once for every device with
+// caches: edges without a value.
 std::vector<CutEdge> FindCutEdges(const Graph& graph, const Placement& placement,
                                   std::span<const PlacementDevice> devices,
                                   std::span<const ValueId> cached_values, const SymbolBounds& bounds);

@@ -40,8 +40,11 @@ class NodeInfos {
   std::vector<std::unique_ptr<GraphNodeInfo>> infos_;
 };
 
-// Values that devices other than the host cannot hold.
-Status CheckValueTypes(const NodeInfo& node) {
+// What devices other than the host cannot run: control flow, and values without elements of fixed size.
+Status CheckLeavesHost(const Node& graph_node, const NodeInfo& node) {
+  if (!graph_node.Subgraphs().empty()) {
+    return UnsupportedError("nodes with subgraphs run on the host, with all that is in them");
+  }
   const auto check = [](const ValueType& type) -> Status {
     const bool absent = type.kind == ValueKind::kUndefined;
     if (absent || (type.is_tensor() && type.element != DataType::kString)) return Status();
@@ -195,28 +198,8 @@ class Partitioner {
     const NodeInfo& info = infos.Of(id);
     LAMINA_ASSIGN_OR_RETURN(const KernelCreateInfo* kernel,
                             DeviceAt(device).provider->kernel_registry().Lookup(info));
-    if (device != host()) LAMINA_RETURN_IF_ERROR(CheckValueTypes(info));
-    for (const Graph* body : graph_.node(id).Subgraphs()) LAMINA_RETURN_IF_ERROR(CheckBody(device, *body));
+    if (device != host()) LAMINA_RETURN_IF_ERROR(CheckLeavesHost(graph_.node(id), info));
     PlacementOf(id).kernel = kernel;
-    return Status();
-  }
-
-  Status CheckBody(int32_t device, const Graph& body) {
-    const PlacementDevice& target = DeviceAt(device);
-    LAMINA_ASSIGN_OR_RETURN(const std::vector<NodeId> order, body.TopologicalOrder());
-    NodeInfos infos(body, request_, target.description);
-    CapabilityRequest request{&body, order, &target.description,
-                              [&](NodeId id) -> const NodeInfo& { return infos.Of(id); }};
-    LAMINA_ASSIGN_OR_RETURN(const Capability capability, target.provider->GetCapability(request));
-    if (!capability.refused.empty()) return capability.refused.front().second;
-    if (capability.nodes.size() != order.size()) {
-      return UnsupportedError("provider {} does not take all nodes of the subgraph '{}'",
-                              target.provider->name(), body.name());
-    }
-    for (const NodeId id : order) {
-      if (device != host()) LAMINA_RETURN_IF_ERROR(CheckValueTypes(infos.Of(id)));
-      for (const Graph* inner : body.node(id).Subgraphs()) LAMINA_RETURN_IF_ERROR(CheckBody(device, *inner));
-    }
     return Status();
   }
 

@@ -7,7 +7,7 @@
 // that can compute it in float, with casts around it; a model with a node for which even that fails is
 // UNSUPPORTED.
 //
-// A node with subgraphs is placed whole: its provider must take every node inside.
+// A node with subgraphs is placed whole, on the CPU: values that its bodies capture are copied there once.
 //
 // Nodes that compute small integer tensors from shapes, for kernels that read them on the host, run on the
 // CPU whatever their device would be: the values would cross twice.

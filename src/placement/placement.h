@@ -61,7 +61,8 @@ struct RuleOutcome {
 
 // A value that one device makes and another reads, copied once a run.
 struct CutEdge {
-  ValueId value;  // of the main graph, on the device where it is made
+  ValueId value;     // of the main graph; invalid for what is no value of it
+  std::string name;  // the value's, or what it is
   int32_t from = NodePlacement::kNone;
   int32_t to = NodePlacement::kNone;
   uint64_t bytes = 0;  // largest under the bounds; 0 where they give none

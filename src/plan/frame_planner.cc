@@ -22,6 +22,9 @@ class FramePlanner {
 
   Result<FramePlan> Plan() {
     FindLastReads();
+    for (const ValueId id : graph_.inputs()) {
+      if (!request_.outside(id)) LAMINA_RETURN_IF_ERROR(AddInput(id));
+    }
     for (size_t step = 0; step < request_.order.size(); ++step) {
       const Node& node = graph_.node(request_.order[step]);
       for (size_t output = 0; output < node.outputs.size(); ++output) {
@@ -54,7 +57,24 @@ class FramePlanner {
         const auto step = step_of_node.find(use.node.index);
         if (step != step_of_node.end()) last_read_[value] = std::max(last_read_[value], step->second);
       }
+      if (value < request_.live_until.size()) {
+        last_read_[value] = std::max(last_read_[value], request_.live_until[value]);
+      }
     }
+  }
+
+  Status AddInput(ValueId id) {
+    LAMINA_ASSIGN_OR_RETURN(const uint64_t largest_bytes, LargestBytes(graph_, id, request_.bounds));
+    const auto value = static_cast<size_t>(id.index);
+    plan_.sizes_bytes[value] = static_cast<int64_t>(largest_bytes);
+    Interval interval;
+    interval.size_bytes = plan_.sizes_bytes[value];
+    interval.alignment = kAlignment;
+    interval.lower = 0;
+    interval.upper = std::max<int64_t>(last_read_[value], 0) + 1;
+    interval_of_value_[id.index] = intervals_.size();
+    intervals_.push_back(std::move(interval));
+    return Status();
   }
 
   Status AddValue(ValueId id, int output, const Node& node, int64_t step) {

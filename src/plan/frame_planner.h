@@ -29,9 +29,12 @@ struct FramePlanRequest {
   // The kernel's definition, and its declared workspace under the bounds.
   std::function<const KernelDef&(NodeId)> definition;
   std::function<Status(NodeId, WorkspaceRequirements&)> workspace;
-  // Whether the value needs no place in the frame: constants, inputs, outputs that the caller gets, KV
-  // caches.
+  // Whether the value needs no place in the frame: constants, inputs that the caller's memory holds, outputs
+  // that the caller gets, KV caches, what lies on another device. Inputs of the graph that are not outside
+  // are there before the first step.
   std::function<bool(ValueId)> outside;
+  // By value index, or empty: steps before which the value's memory is given to nobody else.
+  std::span<const int64_t> live_until;
   OffsetPlannerOptions planner;
 };
 

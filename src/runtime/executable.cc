@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "placement/apply_placement.h"
 #include "provider/graph_node_info.h"
 
 namespace lamina {
@@ -14,19 +15,27 @@ constexpr uint64_t kPackedAlignment = 64;
 // Constants of one node while a weight of it is packed.
 class NodePrepackContext : public PrepackContext {
  public:
-  NodePrepackContext(const Step& step, ThreadPool& threads) : step_(step), threads_(threads) {}
+  NodePrepackContext(const Step& step, ThreadPool& threads, void* stream)
+      : step_(step), threads_(threads), stream_(stream) {}
   const Tensor* Constant(int input) const override {
     if (input < 0 || input >= static_cast<int>(step_.inputs.size())) return nullptr;
     const Value* constant = step_.inputs[static_cast<size_t>(input)].constant;
-    return constant ? &constant->tensor() : nullptr;
+    return constant && constant->is_tensor() ? &constant->tensor() : nullptr;
   }
   ThreadPool& threads() override { return threads_; }
-  void* stream() const override { return nullptr; }
+  void* stream() const override { return stream_; }
 
  private:
   const Step& step_;
   ThreadPool& threads_;
+  void* stream_;
 };
+
+// What stands for a kernel in copy steps.
+const KernelCreateInfo& CopyInfo() {
+  static const KernelCreateInfo info{KernelDef(kCopyOperator, kCopyDomain), nullptr, nullptr};
+  return info;
+}
 
 std::vector<int64_t> ConstantDims(const std::optional<SymbolicShape>& shape) {
   std::vector<int64_t> dims;
@@ -46,13 +55,40 @@ class ExecutableBuilder {
   ExecutableBuilder(const ExecutableOptions& options, PrepackedWeights& prepacked)
       : options_(options), prepacked_(prepacked) {}
 
-  Result<std::unique_ptr<Executable>> Build(const Graph& graph) {
+  Result<std::unique_ptr<Executable>> BuildMain(const Graph& graph) {
+    LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Executable> executable, Build(graph, options_.placed));
+    LAMINA_RETURN_IF_ERROR(PackOnDevices(*executable));
+    return executable;
+  }
+
+ private:
+  // A weight that a kernel on a device will pack once all that is needed there is known.
+  struct DevicePacking {
+    size_t step = 0;  // of the main graph
+    int input = 0;
+    PrepackDeclaration declaration;
+    size_t room = 0;  // of DeviceConstants
+  };
+
+  int32_t host() const { return static_cast<int32_t>(options_.devices->size()) - 1; }
+  const SessionDevice& DeviceAt(int32_t device) const {
+    return (*options_.devices)[static_cast<size_t>(device)];
+  }
+
+  Result<std::unique_ptr<Executable>> Build(const Graph& graph, const PlacedGraph* placed) {
     auto executable = std::make_unique<Executable>();
     executable->graph_ = &graph;
-    LAMINA_ASSIGN_OR_RETURN(const std::vector<NodeId> order, graph.TopologicalOrder());
+    executable->host_ = host();
+    if (placed) executable->value_device_ = placed->value_device;
+    LAMINA_ASSIGN_OR_RETURN(const std::vector<NodeId> order, ExecutionOrder(graph));
+    if (placed) executable->copies_ = ScheduleCopies(graph, order, *placed, host());
     executable->steps_.reserve(order.size());
-    for (const NodeId id : order) {
-      LAMINA_ASSIGN_OR_RETURN(Step step, MakeStep(graph, id));
+    for (size_t i = 0; i < order.size(); ++i) {
+      LAMINA_ASSIGN_OR_RETURN(Step step, MakeStep(graph, order[i], placed, i));
+      if (placed) {
+        step.copy = executable->copies_.copy_of_step[i];
+        step.waits = executable->copies_.waits[i];
+      }
       executable->steps_.push_back(std::move(step));
     }
     for (size_t i = 0; i < graph.values().size(); ++i) {
@@ -61,30 +97,51 @@ class ExecutableBuilder {
         executable->captures_.push_back({id.index, graph.value(id).outer.index});
       }
     }
-    for (const ValueId id : graph.outputs()) executable->outputs_.push_back(OperandOf(graph, id));
+    for (const ValueId id : graph.outputs()) executable->outputs_.push_back(OperandOf(graph, id, host()));
     MarkLastUses(*executable);
     return executable;
   }
 
- private:
-  Operand OperandOf(const Graph& graph, ValueId id) const {
+  // `device`: where it is read.
+  Operand OperandOf(const Graph& graph, ValueId id, int32_t device) const {
     if (!id.valid()) return {};
-    if (const Value* constant = options_.constants->Find(graph, id)) return {constant, -1};
-    return {nullptr, id.index};
+    const Value* constant = options_.constants->Find(graph, id);
+    if (!constant) return {nullptr, id.index};
+    if (device == host()) return {constant, -1};
+    return {options_.device_constants->Use(device, *constant, *graph.ConstantOf(id)), -1};
   }
 
-  Result<Step> MakeStep(const Graph& graph, NodeId id) {
+  // The registry's entry for the node: the placement has it for nodes of the main graph.
+  Result<const KernelCreateInfo*> FindKernel(const NodeInfo& info, NodeId id,
+                                             const PlacedGraph* placed) const {
+    if (placed && placed->kernels[static_cast<size_t>(id.index)]) {
+      return placed->kernels[static_cast<size_t>(id.index)];
+    }
+    return DeviceAt(host()).provider->kernel_registry().Lookup(info);
+  }
+
+  Result<Step> MakeStep(const Graph& graph, NodeId id, const PlacedGraph* placed, size_t position) {
     Step step;
     step.id = id;
     step.node = &graph.node(id);
-    const GraphNodeInfo info(graph, id, *options_.constants, *options_.device, options_.symbols);
-    LAMINA_ASSIGN_OR_RETURN(step.info, options_.provider->kernel_registry().Lookup(info));
-    Result<std::unique_ptr<Kernel>> kernel = step.info->create(info);
-    if (!kernel.ok()) return kernel.status().WithContext(NodeLabel(*step.node));
-    step.kernel = *std::move(kernel);
-    for (const ValueId input : step.node->inputs) step.inputs.push_back(OperandOf(graph, input));
+    step.device = placed ? placed->DeviceOf(id) : host();
+    const GraphNodeInfo info(graph, id, *options_.constants, DeviceAt(step.device).description,
+                             options_.symbols);
+    if (IsCopy(*step.node)) {
+      step.info = &CopyInfo();
+    } else {
+      LAMINA_ASSIGN_OR_RETURN(step.info, FindKernel(info, id, placed));
+      Result<std::unique_ptr<Kernel>> kernel = step.info->create(info);
+      if (!kernel.ok()) return kernel.status().WithContext(NodeLabel(*step.node));
+      step.kernel = *std::move(kernel);
+    }
+    for (size_t i = 0; i < step.node->inputs.size(); ++i) {
+      const bool read_on_host = step.info->def.is_host_input(static_cast<int>(i));
+      step.inputs.push_back(OperandOf(graph, step.node->inputs[i], read_on_host ? host() : step.device));
+    }
     for (const ValueId output : step.node->outputs) {
       step.outputs.push_back(output.index);
+      step.output_devices.push_back(placed && output.valid() ? placed->DeviceOf(output) : host());
       step.output_types.push_back(output.valid() ? graph.value(output).type : ValueType());
       step.output_dims.push_back(output.valid() ? ConstantDims(graph.value(output).shape)
                                                 : std::vector<int64_t>());
@@ -93,33 +150,36 @@ class ExecutableBuilder {
     step.released_inputs.resize(step.inputs.size());
     for (const Attribute& attribute : step.node->attributes) {
       if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
-        LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Executable> compiled, Build(**body));
+        LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Executable> compiled, Build(**body, nullptr));
         step.subgraphs.emplace_back(attribute.name, std::move(compiled));
       }
     }
-    LAMINA_RETURN_IF_ERROR(Prepack(info, step).WithContext(NodeLabel(*step.node)));
+    if (step.kernel) LAMINA_RETURN_IF_ERROR(Prepack(info, step, position).WithContext(NodeLabel(*step.node)));
     return step;
   }
 
-  Status Prepack(const NodeInfo& info, Step& step) {
+  // Packs the weights of a step on the host; those of one on a device are packed by PackOnDevices.
+  Status Prepack(const NodeInfo& info, Step& step, size_t position) {
     for (int input = 0; input < info.num_inputs(); ++input) {
       const auto index = static_cast<size_t>(input);
       if (!info.is_constant_input(input) || step.released_inputs[index]) continue;
       PrepackDeclaration declaration;
       LAMINA_RETURN_IF_ERROR(step.kernel->DeclarePrepack(info, input, declaration));
       if (!declaration.prepack || !(options_.prepack || declaration.required)) continue;
-      LAMINA_ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocateHost(declaration.packed_bytes));
-      LAMINA_ASSIGN_OR_RETURN(const std::shared_ptr<void> scratch, AllocateHost(declaration.scratch_bytes));
-      NodePrepackContext context(step, *options_.threads);
+      if (step.device != host()) {
+        const size_t room = options_.device_constants->ReservePacked(step.device, declaration.packed_bytes);
+        packings_.push_back({position, input, declaration, room});
+        ReleaseInputs(step, input, declaration);
+        continue;
+      }
+      Allocator& allocator = *DeviceAt(host()).memory;
+      LAMINA_ASSIGN_OR_RETURN(std::shared_ptr<void> packed, Allocate(allocator, declaration.packed_bytes));
+      LAMINA_ASSIGN_OR_RETURN(const std::shared_ptr<void> scratch,
+                              Allocate(allocator, declaration.scratch_bytes));
+      NodePrepackContext context(step, *options_.threads, nullptr);
       LAMINA_RETURN_IF_ERROR(step.kernel->PrePackWeight(input, context, packed.get(), scratch.get()));
       step.packed[index] = {packed.get(), declaration.packed_bytes};
-      uint64_t weight_bytes = 0;
-      for (size_t i = 0; i < step.inputs.size(); ++i) {
-        const bool absorbed = i == index || (i < 32 && (declaration.absorbed_inputs >> i & 1) != 0);
-        if (!absorbed || !step.inputs[i].constant) continue;
-        step.released_inputs[i] = true;
-        weight_bytes += step.inputs[i].constant->tensor().size_bytes();
-      }
+      const uint64_t weight_bytes = ReleaseInputs(step, input, declaration);
       prepacked_.buffers_.push_back(std::move(packed));
       prepacked_.total_bytes_ += declaration.packed_bytes;
       if (options_.on_prepacked) LAMINA_RETURN_IF_ERROR(options_.on_prepacked(weight_bytes));
@@ -127,10 +187,69 @@ class ExecutableBuilder {
     return Status();
   }
 
-  Result<std::shared_ptr<void>> AllocateHost(uint64_t bytes) {
-    Allocator* allocator = options_.allocator;
-    LAMINA_ASSIGN_OR_RETURN(void* memory, allocator->Reserve(bytes + kPackedAlignment));
-    return std::shared_ptr<void>(memory, [allocator](void* p) { allocator->Free(p); });
+  static bool IsAbsorbed(size_t index, int input, const PrepackDeclaration& declaration) {
+    return index == static_cast<size_t>(input) ||
+           (index < 32 && (declaration.absorbed_inputs >> index & 1) != 0);
+  }
+
+  // The originals are not passed to the kernel any more. Their bytes.
+  uint64_t ReleaseInputs(Step& step, int input, const PrepackDeclaration& declaration) {
+    uint64_t weight_bytes = 0;
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const Value* constant = step.inputs[i].constant;
+      if (!constant || step.released_inputs[i] || !IsAbsorbed(i, input, declaration)) continue;
+      step.released_inputs[i] = true;
+      const bool on_host = step.device == host() || step.info->def.is_host_input(static_cast<int>(i));
+      if (on_host) {
+        weight_bytes += constant->tensor().size_bytes();
+      } else {
+        options_.device_constants->EndUse(constant);
+      }
+    }
+    return weight_bytes;
+  }
+
+  // Brings constants to their devices, then packs there what kernels want packed.
+  Status PackOnDevices(Executable& executable) {
+    if (!options_.placed) return Status();
+    LAMINA_RETURN_IF_ERROR(options_.device_constants->Load(options_.on_prepacked));
+    for (const DevicePacking& packing : packings_) {
+      Step& step = executable.steps_[packing.step];
+      LAMINA_RETURN_IF_ERROR(PackOnDevice(packing, step).WithContext(NodeLabel(*step.node)));
+    }
+    return Status();
+  }
+
+  Status PackOnDevice(const DevicePacking& packing, Step& step) {
+    const SessionDevice& device = DeviceAt(step.device);
+    std::vector<DeviceConstants::Temporary> originals;
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const Value* constant = step.inputs[i].constant;
+      const bool is_needed = constant && IsAbsorbed(i, packing.input, packing.declaration) &&
+                             !step.info->def.is_host_input(static_cast<int>(i));
+      if (!is_needed) continue;
+      LAMINA_ASSIGN_OR_RETURN(DeviceConstants::Temporary original,
+                              options_.device_constants->LoadTemporarily(constant, options_.on_prepacked));
+      originals.push_back(std::move(original));
+    }
+    LAMINA_ASSIGN_OR_RETURN(const std::shared_ptr<void> scratch,
+                            Allocate(*device.memory, packing.declaration.scratch_bytes));
+    LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream,
+                            device.provider->CreateStream(device.device(), StreamPurpose::kCompute));
+    void* packed = options_.device_constants->PackedMemory(packing.room);
+    NodePrepackContext context(step, *options_.threads, stream ? stream->handle() : nullptr);
+    const Status status = step.kernel->PrePackWeight(packing.input, context, packed, scratch.get());
+    const Status done = stream ? stream->Synchronize() : Status();
+    LAMINA_RETURN_IF_ERROR(status.WithContext(device.name()));
+    LAMINA_RETURN_IF_ERROR(done.WithContext(device.name()));
+    step.packed[static_cast<size_t>(packing.input)] = {packed, packing.declaration.packed_bytes};
+    prepacked_.total_bytes_ += packing.declaration.packed_bytes;
+    return Status();
+  }
+
+  static Result<std::shared_ptr<void>> Allocate(Allocator& allocator, uint64_t bytes) {
+    LAMINA_ASSIGN_OR_RETURN(void* memory, allocator.Reserve(bytes + kPackedAlignment));
+    return std::shared_ptr<void>(memory, [&allocator](void* p) { allocator.Free(p); });
   }
 
   // Values die with the step that reads them last, or that makes them where nobody reads them.
@@ -157,6 +276,12 @@ class ExecutableBuilder {
         }
       }
     }
+    const std::vector<int64_t>& live_until = executable.copies_.live_until;
+    const auto num_steps = static_cast<int32_t>(executable.steps_.size());
+    for (size_t v = 0; v < live_until.size(); ++v) {
+      last_step[v] = std::max(last_step[v], static_cast<int32_t>(live_until[v]));
+      if (live_until[v] >= num_steps) last_step[v] = -1;
+    }
     for (size_t v = 0; v < graph.values().size(); ++v) {
       if (last_step[v] < 0 || graph.values()[v].is_graph_output) continue;
       executable.steps_[static_cast<size_t>(last_step[v])].dead_after.push_back(static_cast<int32_t>(v));
@@ -165,6 +290,7 @@ class ExecutableBuilder {
 
   const ExecutableOptions& options_;
   PrepackedWeights& prepacked_;
+  std::vector<DevicePacking> packings_;
 };
 
 std::string NodeLabel(const Node& node) {
@@ -173,7 +299,7 @@ std::string NodeLabel(const Node& node) {
 
 Result<std::unique_ptr<Executable>> BuildExecutable(const Graph& graph, const ExecutableOptions& options,
                                                     PrepackedWeights& prepacked) {
-  return ExecutableBuilder(options, prepacked).Build(graph);
+  return ExecutableBuilder(options, prepacked).BuildMain(graph);
 }
 
 }  // namespace lamina

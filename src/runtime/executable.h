@@ -13,7 +13,9 @@
 #include "provider/allocator.h"
 #include "provider/kernel.h"
 #include "provider/kernel_registry.h"
-#include "provider/provider.h"
+#include "runtime/copy_schedule.h"
+#include "runtime/device_constants.h"
+#include "runtime/session_devices.h"
 #include "weights/constant_table.h"
 
 namespace lamina {
@@ -30,12 +32,17 @@ struct Step {
   NodeId id;
   const Node* node = nullptr;
   const KernelCreateInfo* info = nullptr;
-  std::unique_ptr<Kernel> kernel;
+  std::unique_ptr<Kernel> kernel;  // null where the step is a copy
+  int32_t device = 0;              // position among the session's
+  int32_t copy = -1;               // of the executable's copy schedule
+  // Copies that must have arrived before the step, being read here first.
+  std::vector<int32_t> waits;
   std::vector<Operand> inputs;
   // The constant was absorbed by a prepacked weight and is not passed to the kernel; `packed` has it.
   std::vector<PackedWeight> packed;
   std::vector<bool> released_inputs;
   std::vector<int32_t> outputs;  // frame indices, -1 where the output is not wanted
+  std::vector<int32_t> output_devices;
   std::vector<ValueType> output_types;
   // Inferred dimensions of each output for the check against the kernel's: -1 where no constant is known.
   std::vector<std::vector<int64_t>> output_dims;
@@ -65,10 +72,20 @@ class Executable {
   std::span<const CapturedValue> captures() const { return captures_; }
   // For the graph's outputs: their operands (an output may be a constant or an input).
   std::span<const Operand> outputs() const { return outputs_; }
+  // Of the steps; without copies where everything is on the host.
+  const CopySchedule& copies() const { return copies_; }
+  int32_t host() const { return host_; }
+  // The device whose memory a value of the frame lies in.
+  int32_t DeviceOf(ValueId value) const {
+    return value_device_.empty() ? host_ : value_device_[static_cast<size_t>(value.index)];
+  }
 
  private:
   friend class ExecutableBuilder;
   const Graph* graph_ = nullptr;
+  int32_t host_ = 0;
+  std::vector<int32_t> value_device_;  // by value; empty: the host for all
+  CopySchedule copies_;
   std::vector<Step> steps_;
   std::vector<CapturedValue> captures_;
   std::vector<Operand> outputs_;
@@ -86,14 +103,15 @@ class PrepackedWeights {
 };
 
 struct ExecutableOptions {
-  const ExecutionProvider* provider = nullptr;
-  const DeviceDescription* device = nullptr;
-  Allocator* allocator = nullptr;  // of prepacked weights
+  const SessionDevices* devices = nullptr;
+  // Where the nodes and values of the main graph are; null: all on the host.
+  const PlacedGraph* placed = nullptr;
   ThreadPool* threads = nullptr;
   const ConstantTable* constants = nullptr;
+  DeviceConstants* device_constants = nullptr;
   SymbolBounds symbols;
   bool prepack = true;
-  // Called after each node whose weights were prepacked, with the bytes of their originals.
+  // Called as weights are packed or brought to a device, with the bytes of their originals.
   std::function<Status(uint64_t weight_bytes)> on_prepacked;
 };
 

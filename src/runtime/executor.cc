@@ -16,6 +16,37 @@ const Value& UndefinedValue() {
   return undefined;
 }
 
+bool IsPlanned(const Frame& frame, int32_t device, int32_t value) {
+  return !frame.planned.empty() &&
+         frame.planned[static_cast<size_t>(device)].plan->offsets[static_cast<size_t>(value)] !=
+             FramePlan::kNotPlanned;
+}
+
+// REQUIRES: IsPlanned.
+Result<Tensor> PlannedTensor(const Frame& frame, int32_t position, int32_t value, DataType type,
+                             const Shape& shape, Device device) {
+  const PlannedMemory& planned = frame.planned[static_cast<size_t>(position)];
+  const auto planned_bytes = static_cast<uint64_t>(planned.plan->sizes_bytes[static_cast<size_t>(value)]);
+  LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(type, shape));
+  if (bytes > planned_bytes) {
+    return ResourceExhaustedError("a value with shape {} takes {} bytes, {} were planned", shape.ToString(),
+                                  bytes, planned_bytes);
+  }
+  return Tensor::View(type, shape, planned.memory + planned.plan->offsets[static_cast<size_t>(value)],
+                      planned_bytes, device);
+}
+
+Result<Tensor> ArenaTensor(const SessionDevice& device, DataType type, const Shape& shape, uint64_t bytes,
+                           const std::shared_ptr<const void>& keep_alive) {
+  Allocator& allocator = device.activations();
+  LAMINA_ASSIGN_OR_RETURN(void* memory, allocator.Alloc(bytes));
+  return Tensor::Owning(
+      type, shape, memory, bytes,
+      std::shared_ptr<const void>(
+          memory, [&allocator, keep_alive](const void* p) { allocator.Free(const_cast<void*>(p)); }),
+      device.device());
+}
+
 class StepContext : public KernelContext {
  public:
   StepContext(const Step& step, Frame& frame, RunContext& run) : step_(step), frame_(frame), run_(run) {
@@ -64,19 +95,19 @@ class StepContext : public KernelContext {
 
   Result<void*> GetScratchBuffer(int slot_id, size_t bytes) override {
     const std::optional<WorkspacePattern::Block> block = PlannedSlot(slot_id);
-    if (!block) return run_.storage.scratch().Take(bytes);
+    if (!block) return run_.storage.scratch(step_.device).Take(bytes);
     if (bytes <= static_cast<size_t>(block->size_bytes))
-      return static_cast<void*>(frame_.memory + block->offset_bytes);
+      return static_cast<void*>(PlannedOn(step_.device)->memory + block->offset_bytes);
     return ResourceExhaustedError("workspace slot {}: {} bytes were planned, {} are asked for", slot_id,
                                   block->size_bytes, bytes);
   }
   void* GetPreallocatedWorkspace(int slot_id) override {
     const std::optional<WorkspacePattern::Block> block = PlannedSlot(slot_id);
-    return block ? frame_.memory + block->offset_bytes : nullptr;
+    return block ? PlannedOn(step_.device)->memory + block->offset_bytes : nullptr;
   }
   const KvView* kv_view() const override { return kv_view_; }
   ThreadPool& threads() override { return run_.threads; }
-  void* stream() const override { return nullptr; }
+  void* stream() const override { return run_.queues ? run_.queues->kernel_stream(step_.device) : nullptr; }
   bool cancelled() const override { return run_.options.cancel && run_.options.cancel->cancelled(); }
 
   Status RunSubgraph(std::string_view attribute, std::span<const Value> inputs,
@@ -97,9 +128,15 @@ class StepContext : public KernelContext {
     return operand.value >= 0 ? frame_.values[static_cast<size_t>(operand.value)] : UndefinedValue();
   }
 
+  // Null where the run was not planned.
+  const PlannedMemory* PlannedOn(int32_t device) const {
+    return frame_.planned.empty() ? nullptr : &frame_.planned[static_cast<size_t>(device)];
+  }
+
   std::optional<WorkspacePattern::Block> PlannedSlot(int slot_id) const {
-    if (!frame_.plan) return std::nullopt;
-    return frame_.plan->workspace.GetOffset(step_.id.index, slot_id);
+    const PlannedMemory* planned = PlannedOn(step_.device);
+    if (!planned) return std::nullopt;
+    return planned->plan->workspace.GetOffset(step_.id.index, slot_id);
   }
 
   // The dimensions that inference found constant hold for the kernel's result too.
@@ -119,25 +156,24 @@ class StepContext : public KernelContext {
   Result<Tensor> MemoryFor(int index, int32_t value, const Shape& shape) {
     const DataType type = step_.output_types[static_cast<size_t>(index)].element;
     LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(type, shape));
+    const int32_t position = step_.output_devices[static_cast<size_t>(index)];
+    const SessionDevice& device = run_.devices[static_cast<size_t>(position)];
     if (!frame_.bound.empty()) {
       const Tensor& bound = frame_.bound[static_cast<size_t>(value)];
-      if (bound.defined()) return BoundMemory(index, bound, type, shape, bytes);
+      if (bound.defined() && bound.device() == device.device())
+        return BoundMemory(index, bound, type, shape, bytes);
     }
     const KernelDef& def = step_.info->def;
-    const int64_t planned_offset =
-        frame_.plan ? frame_.plan->offsets[static_cast<size_t>(value)] : FramePlan::kNotPlanned;
-    if (planned_offset != FramePlan::kNotPlanned) {
+    if (IsPlanned(frame_, position, value)) {
       // An alias or an overwritten input was planned at the same offset.
-      const int64_t planned_bytes = frame_.plan->sizes_bytes[static_cast<size_t>(value)];
-      if (bytes > static_cast<uint64_t>(planned_bytes)) {
-        return ResourceExhaustedError("output {} with shape {} takes {} bytes, {} were planned", index,
-                                      shape.ToString(), bytes, planned_bytes);
-      }
-      return Tensor::View(type, shape, frame_.memory + planned_offset, static_cast<uint64_t>(planned_bytes));
+      return PlannedTensor(frame_, position, value, type, shape, device.device());
     }
     if (const int input = def.alias_of(index); input >= 0) {
       const Tensor* source = Input(input);
-      if (source && source->type() == type && source->size_bytes() == bytes) return source->Reshaped(shape);
+      if (source && source->type() == type && source->size_bytes() == bytes &&
+          source->device() == device.device()) {
+        return source->Reshaped(shape);
+      }
     }
     for (int input = 0; input < num_inputs(); ++input) {
       if (!def.may_overwrite(input, index)) continue;
@@ -147,17 +183,14 @@ class StepContext : public KernelContext {
       // Memory that this frame alone holds; nothing else reads it after the step.
       if (source.is_tensor() && source.tensor().owner().use_count() == 1 &&
           source.tensor().size_bytes() == bytes && type != DataType::kString &&
-          source.tensor().type() != DataType::kString) {
+          source.tensor().type() != DataType::kString && source.tensor().device() == device.device()) {
         Tensor taken = source.tensor();
-        return Tensor::Owning(type, shape, taken.mutable_raw_data(), taken.capacity_bytes(), taken.owner());
+        return Tensor::Owning(type, shape, taken.mutable_raw_data(), taken.capacity_bytes(), taken.owner(),
+                              device.device());
       }
     }
     if (type == DataType::kString) return Tensor::Allocate(type, shape);
-    LAMINA_ASSIGN_OR_RETURN(void* memory, run_.allocator.Alloc(bytes));
-    return Tensor::Owning(
-        type, shape, memory, bytes,
-        std::shared_ptr<const void>(memory, [&allocator = run_.allocator, keep = run_.keep_alive](
-                                                const void* p) { allocator.Free(const_cast<void*>(p)); }));
+    return ArenaTensor(device, type, shape, bytes, run_.keep_alive);
   }
 
   Result<Tensor> BoundMemory(int index, const Tensor& bound, DataType type, const Shape& shape,
@@ -216,14 +249,31 @@ uint64_t BytesTouched(const Step& step, const StepContext& context, const Frame&
   return bytes;
 }
 
+// Starts the copy of the step's input, from another device, to the step's.
+Status RunCopy(const Step& step, StepContext& context, RunContext& run) {
+  const Tensor* source = context.Input(0);
+  if (!source) return InternalError("there is no tensor to copy");
+  LAMINA_ASSIGN_OR_RETURN(Tensor * destination, context.Output(0, source->shape()));
+  return run.queues->StartCopy(step.copy, *source, *destination);
+}
+
+Status Compute(const Step& step, StepContext& context, RunContext& run) {
+  for (const int32_t copy : step.waits) LAMINA_RETURN_IF_ERROR(run.queues->WaitForCopy(copy));
+  if (step.copy >= 0) return RunCopy(step, context, run);
+  const Status status = step.kernel->Compute(context);
+  const SessionDevice& device = run.devices[static_cast<size_t>(step.device)];
+  return status.ok() || device.is_host() ? status : status.WithContext(device.name());
+}
+
 Status RunStep(const Step& step, Frame& frame, RunContext& run) {
   StepContext context(step, frame, run);
-  if (!run.options.on_step) return step.kernel->Compute(context);
+  if (!run.options.on_step) return Compute(step, context, run);
   StepProfile profile;
   profile.node = step.node->name;
   profile.op_type = step.node->op_type;
+  profile.device = run.devices[static_cast<size_t>(step.device)].device();
   const int64_t start_ns = SystemClock().NowNs();
-  LAMINA_RETURN_IF_ERROR(step.kernel->Compute(context));
+  LAMINA_RETURN_IF_ERROR(Compute(step, context, run));
   profile.duration_ns = SystemClock().NowNs() - start_ns;
   profile.start_ns = start_ns - run.start_ns;
   profile.bytes = BytesTouched(step, context, frame);
@@ -231,7 +281,44 @@ Status RunStep(const Step& step, Frame& frame, RunContext& run) {
   return Status();
 }
 
+// Starts to bring the inputs that lie on devices there. An input that is not given (its past is in a KV
+// cache) or that the caller has on the device needs nothing.
+Status StartUploads(const Executable& executable, Frame& frame, RunContext& run) {
+  const CopySchedule& schedule = executable.copies();
+  for (size_t copy = 0; copy < schedule.num_uploads; ++copy) {
+    const CopyTask& task = schedule.copies[copy];
+    Value& value = frame.values[static_cast<size_t>(task.source)];
+    const SessionDevice& device = run.devices[static_cast<size_t>(task.to)];
+    if (!value.is_tensor() || value.tensor().device() == device.device()) continue;
+    const Tensor source = value.tensor();
+    Result<Tensor> destination =
+        IsPlanned(frame, task.to, task.destination)
+            ? PlannedTensor(frame, task.to, task.destination, source.type(), source.shape(), device.device())
+            : ArenaTensor(device, source.type(), source.shape(), source.size_bytes(), run.keep_alive);
+    Status status = destination.status();
+    if (status.ok()) status = run.queues->StartCopy(static_cast<int32_t>(copy), source, *destination);
+    if (!status.ok()) {
+      const ValueId id{task.source};
+      return status.WithContext(fmt::format("input '{}'", executable.graph().value(id).name.view()));
+    }
+    value = Value(*std::move(destination));
+  }
+  return Status();
+}
+
 }  // namespace
+
+RunStorage::RunStorage(const SessionDevices& devices) {
+  for (const SessionDevice& device : devices) scratch_.emplace_back(device.activations());
+}
+
+Result<RunQueues*> RunStorage::Queues(const SessionDevices& devices, const Executable& executable) {
+  if (devices.size() == 1) return static_cast<RunQueues*>(nullptr);
+  if (!queues_) {
+    LAMINA_ASSIGN_OR_RETURN(queues_, RunQueues::Create(devices, executable.copies().copies));
+  }
+  return queues_.get();
+}
 
 std::unique_ptr<Frame> RunStorage::Take(const Executable& executable) {
   std::vector<std::unique_ptr<Frame>>& free = frames_[&executable];
@@ -248,18 +335,20 @@ std::unique_ptr<Frame> RunStorage::Take(const Executable& executable) {
 void RunStorage::Return(const Executable& executable, std::unique_ptr<Frame> frame) {
   for (Value& value : frame->values) value = Value();
   frame->bound.clear();
-  frame->plan = nullptr;
+  frame->planned.clear();
   frames_[&executable].push_back(std::move(frame));
 }
 
 Status RunExecutable(const Executable& executable, Frame& frame, RunContext& run) {
+  LAMINA_RETURN_IF_ERROR(StartUploads(executable, frame, run));
   for (const Step& step : executable.steps()) {
     if (run.options.cancel && run.options.cancel->cancelled()) {
       return CancelledError("the run was cancelled before {}", NodeLabel(*step.node));
     }
-    const ScratchSpace::Mark mark = run.storage.scratch().mark();
+    ScratchSpace& scratch = run.storage.scratch(step.device);
+    const ScratchSpace::Mark mark = scratch.mark();
     const Status status = RunStep(step, frame, run);
-    run.storage.scratch().Rewind(mark);
+    scratch.Rewind(mark);
     if (!status.ok()) return status.WithContext(NodeLabel(*step.node));
     for (const int32_t dead : step.dead_after) frame.values[static_cast<size_t>(dead)] = Value();
   }

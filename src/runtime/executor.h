@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -13,34 +14,45 @@
 #include "provider/allocator.h"
 #include "provider/kv_view.h"
 #include "runtime/executable.h"
+#include "runtime/run_queues.h"
 #include "runtime/scratch_space.h"
+#include "runtime/session_devices.h"
 
 namespace lamina {
 
 class ThreadPool;
 
+// Where values and workspace lie in the execution buffer of one device.
+struct PlannedMemory {
+  const FramePlan* plan = nullptr;
+  std::byte* memory = nullptr;  // [plan->peak_bytes]
+};
+
 // The values of one run of one graph, by value index.
 struct Frame {
   std::vector<Value> values;
-  // Memory of the caller that an output is written to, by value index; empty where none is bound.
+  // Memory of the caller that an output is written to, by value index; empty where none is bound. It counts
+  // where it is on the device that makes the output.
   std::vector<Tensor> bound;
-  // Where values and workspace lie in `memory` [plan->peak_bytes]; null where the run was not planned and
-  // memory comes from the arena.
-  const FramePlan* plan = nullptr;
-  std::byte* memory = nullptr;
+  // By device; empty where the run was not planned and memory comes from the arenas.
+  std::vector<PlannedMemory> planned;
 };
 
 // Memory that runs reuse one after the other, so that a warm run allocates little. One run at a time.
 class RunStorage {
  public:
-  explicit RunStorage(Allocator& allocator) : scratch_(allocator) {}
-  ScratchSpace& scratch() { return scratch_; }
+  // `devices` must outlive the object.
+  explicit RunStorage(const SessionDevices& devices);
+  ScratchSpace& scratch(int32_t device) { return scratch_[static_cast<size_t>(device)]; }
+  // Streams for the copies; `executable` must outlive the object. Null where everything is on the host.
+  Result<RunQueues*> Queues(const SessionDevices& devices, const Executable& executable);
   // A frame of empty values for the executable; given back with Return.
   std::unique_ptr<Frame> Take(const Executable& executable);
   void Return(const Executable& executable, std::unique_ptr<Frame> frame);
 
  private:
-  ScratchSpace scratch_;
+  std::deque<ScratchSpace> scratch_;  // by device
+  std::unique_ptr<RunQueues> queues_;
   std::unordered_map<const Executable*, std::vector<std::unique_ptr<Frame>>> frames_;
 };
 
@@ -48,15 +60,18 @@ class RunStorage {
 struct RunContext {
   const RunOptions& options;
   ThreadPool& threads;
-  Allocator& allocator;                    // of outputs
-  std::shared_ptr<const void> keep_alive;  // owner of the allocator, held by every tensor it made
+  const SessionDevices& devices;
+  std::shared_ptr<const void> keep_alive;  // owner of the devices, held by every tensor in their memory
   RunStorage& storage;
+  RunQueues* queues = nullptr;       // null where everything is on the host
   std::span<const KvView> kv_views;  // by kv layer; empty where no cache is bound
   int64_t start_ns = 0;
 };
 
-// Runs every step. Inputs and captures are in `frame`; outputs are left there.
-// Errors carry the node: "node 'x' (MatMul): ...". CANCELLED between steps.
+// Runs every step. Inputs and captures are in `frame`, those that lie on a device still where the caller has
+// them; outputs are left there, on their devices. Kernels on devices may still run on return (RunQueues).
+// Errors carry the node: "node 'x' (MatMul): ...", and the device where it is not the host. CANCELLED between
+// steps.
 Status RunExecutable(const Executable& executable, Frame& frame, RunContext& run);
 
 }  // namespace lamina

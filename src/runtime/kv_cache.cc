@@ -38,46 +38,60 @@ Result<Shape> CarriedShape(const KvLayout& layout, const CarriedState& state, in
 }  // namespace
 
 Result<std::unique_ptr<KvCacheStorage>> KvCacheStorage::Allocate(const KvLayout& layout, int slots,
-                                                                 int capacity_tokens, Allocator& allocator) {
-  std::unique_ptr<KvCacheStorage> cache(new KvCacheStorage(layout, slots, capacity_tokens, allocator));
-  std::vector<uint64_t> sizes_bytes;  // per plane, then two per carried state and slot
-  uint64_t total_bytes = 0;
-  const auto add = [&](uint64_t bytes) {
+                                                                 int capacity_tokens,
+                                                                 const SessionDevices& devices) {
+  std::unique_ptr<KvCacheStorage> cache(new KvCacheStorage(layout, slots, capacity_tokens, devices));
+  cache->blocks_.resize(devices.size());
+  // Offsets in the blocks of the devices: per plane, then two per carried state and slot.
+  std::vector<uint64_t> offsets;
+  std::vector<uint64_t> sizes_bytes;
+  const auto add = [&](int32_t device, uint64_t bytes) {
+    uint64_t& block_bytes = cache->blocks_[static_cast<size_t>(device)].size_bytes;
+    offsets.push_back(block_bytes);
     sizes_bytes.push_back(std::min(RoundUp(bytes), kMaxCacheBytes + kAlignment));
-    total_bytes = std::min(total_bytes + sizes_bytes.back(), 2 * kMaxCacheBytes);
+    block_bytes = std::min(block_bytes + sizes_bytes.back(), 2 * kMaxCacheBytes);
   };
   for (const InPlaceKv& layer : layout.in_place) {
     const int64_t element_bytes = ElementBytes(layer.type);
-    add(Product({slots, layer.kv_heads, capacity_tokens, layer.key_head_size, element_bytes}));
-    add(Product({slots, layer.kv_heads, capacity_tokens, layer.value_head_size, element_bytes}));
+    add(layer.device, Product({slots, layer.kv_heads, capacity_tokens, layer.key_head_size, element_bytes}));
+    add(layer.device,
+        Product({slots, layer.kv_heads, capacity_tokens, layer.value_head_size, element_bytes}));
   }
   for (const CarriedState& state : layout.carried) {
     LAMINA_ASSIGN_OR_RETURN(const Shape shape, CarriedShape(layout, state, capacity_tokens));
     LAMINA_ASSIGN_OR_RETURN(const uint64_t state_bytes, TensorBytes(state.type, shape));
-    for (int buffer = 0; buffer < 2 * slots; ++buffer) add(state_bytes);
+    for (int buffer = 0; buffer < 2 * slots; ++buffer) add(state.device, state_bytes);
   }
-  if (total_bytes > kMaxCacheBytes) {
-    return InvalidArgumentError("a KV cache of {} sequences of {} tokens is too large to address", slots,
-                                capacity_tokens);
+  std::vector<bool> has_layers(devices.size(), false);
+  for (const InPlaceKv& layer : layout.in_place) has_layers[static_cast<size_t>(layer.device)] = true;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    Block& block = cache->blocks_[i];
+    const uint64_t rows_offset = block.size_bytes;
+    const bool has_rows = has_layers[i] && !devices[i].is_host();
+    if (has_rows) block.size_bytes += RoundUp(Product({2, slots, sizeof(int32_t)}));
+    if (block.size_bytes > kMaxCacheBytes) {
+      return InvalidArgumentError("a KV cache of {} sequences of {} tokens is too large to address", slots,
+                                  capacity_tokens);
+    }
+    if (block.size_bytes == 0) continue;
+    Result<void*> memory = devices[i].memory->Reserve(block.size_bytes);
+    if (!memory.ok()) {
+      return memory.status().WithContext(fmt::format("KV cache of {} bytes on {} ({} sequences of {} tokens)",
+                                                     block.size_bytes, devices[i].name(), slots,
+                                                     capacity_tokens));
+    }
+    block.memory = static_cast<std::byte*>(*memory);
+    if (has_rows) block.rows = reinterpret_cast<int32_t*>(block.memory + rows_offset);
+    cache->size_bytes_ += block.size_bytes;
   }
-  Result<void*> memory = allocator.Reserve(total_bytes);
-  if (!memory.ok()) {
-    return memory.status().WithContext(
-        fmt::format("KV cache of {} bytes ({} sequences of {} tokens)", total_bytes, slots, capacity_tokens));
-  }
-  cache->memory_ = *memory;
-  cache->size_bytes_ = total_bytes;
 
-  auto* next = static_cast<std::byte*>(cache->memory_);
   size_t index = 0;
-  const auto take = [&] {
-    std::byte* start = next;
-    next += sizes_bytes[index++];
-    return start;
+  const auto take = [&](int32_t device) {
+    return cache->blocks_[static_cast<size_t>(device)].memory + offsets[index++];
   };
   const auto plane = [&](int32_t head_size, const InPlaceKv& layer) {
     KvPlane made;
-    made.base = take();
+    made.base = take(layer.device);
     made.head_size = head_size;
     made.token_stride_bytes = head_size * ElementBytes(layer.type);
     made.head_stride_bytes = made.token_stride_bytes * capacity_tokens;
@@ -94,21 +108,22 @@ Result<std::unique_ptr<KvCacheStorage>> KvCacheStorage::Allocate(const KvLayout&
     view.capacity_tokens = capacity_tokens;
     cache->views_.push_back(view);
   }
-  for (size_t state = 0; state < layout.carried.size(); ++state) {
+  for (const CarriedState& state : layout.carried) {
     std::vector<CarriedBuffers> buffers(static_cast<size_t>(slots));
     for (CarriedBuffers& of_slot : buffers) {
       of_slot.size_bytes = sizes_bytes[index];
-      of_slot.past = take();
-      of_slot.present = take();
+      of_slot.past = take(state.device);
+      of_slot.present = take(state.device);
     }
     cache->carried_.push_back(std::move(buffers));
   }
-  cache->block_table_.reserve(static_cast<size_t>(slots));
-  cache->past_lengths_.reserve(static_cast<size_t>(slots));
+  cache->rows_.reserve(2 * static_cast<size_t>(slots));
   return cache;
 }
 
-KvCacheStorage::~KvCacheStorage() { allocator_.Free(memory_); }
+KvCacheStorage::~KvCacheStorage() {
+  for (size_t i = 0; i < blocks_.size(); ++i) devices_[i].memory->Free(blocks_[i].memory);
+}
 
 Result<std::span<const KvView>> KvCacheStorage::Bind(std::span<const KvRow> rows) {
   if (rows.empty()) return InvalidArgumentError("a run with a KV cache needs at least one row");
@@ -116,44 +131,64 @@ Result<std::span<const KvView>> KvCacheStorage::Bind(std::span<const KvRow> rows
     return UnsupportedError("this model carries its past as ordinary tensors: one row a run, found {}",
                             rows.size());
   }
-  block_table_.clear();
-  past_lengths_.clear();
+  rows_.clear();
   for (const KvRow& row : rows) {
     if (row.slot < 0 || row.slot >= slots_) {
       return InvalidArgumentError("KV cache slot {} is out of range [0, {})", row.slot, slots_);
     }
-    if (std::find(block_table_.begin(), block_table_.end(), row.slot) != block_table_.end()) {
+    if (std::find(rows_.begin(), rows_.end(), row.slot) != rows_.end()) {
       return InvalidArgumentError("KV cache slot {} is bound to two rows of one run", row.slot);
     }
     if (row.past_tokens < 0 || row.past_tokens > capacity_tokens_) {
       return InvalidArgumentError("{} past tokens in KV cache slot {}, which holds {}", row.past_tokens,
                                   row.slot, capacity_tokens_);
     }
-    block_table_.push_back(row.slot);
-    past_lengths_.push_back(row.past_tokens);
+    rows_.push_back(row.slot);
   }
-  for (KvView& view : views_) {
-    view.block_table = block_table_.data();
-    view.past_lengths = past_lengths_.data();
-  }
+  for (const KvRow& row : rows) rows_.push_back(row.past_tokens);
+  LAMINA_RETURN_IF_ERROR(FillViews());
   return std::span<const KvView>(views_);
+}
+
+Status KvCacheStorage::FillViews() {
+  const size_t num_rows = rows_.size() / 2;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (!blocks_[i].rows) continue;
+    LAMINA_RETURN_IF_ERROR(
+        devices_[i].CopyFromHost(rows_.data(), blocks_[i].rows, rows_.size() * sizeof(int32_t)));
+  }
+  for (size_t layer = 0; layer < views_.size(); ++layer) {
+    const Block& block = blocks_[static_cast<size_t>(layout_.in_place[layer].device)];
+    const int32_t* table = block.rows ? block.rows : rows_.data();
+    views_[layer].block_table = table;
+    views_[layer].past_lengths = table + num_rows;
+  }
+  return Status();
 }
 
 Result<Tensor> KvCacheStorage::CarriedPast(size_t index, const KvRow& row) const {
   const CarriedState& state = layout_.carried[index];
+  const SessionDevice& device = DeviceAt(state.device);
   const CarriedBuffers& buffers = carried_[index][static_cast<size_t>(row.slot)];
   LAMINA_ASSIGN_OR_RETURN(const Shape shape, CarriedShape(layout_, state, row.past_tokens));
   // A state without a token axis (a convolution's) starts as zeros.
   if (row.past_tokens == 0) {
     LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(state.type, shape));
-    std::fill_n(buffers.past, bytes, std::byte{0});
+    if (device.is_host()) {
+      std::fill_n(buffers.past, bytes, std::byte{0});
+    } else {
+      const std::vector<std::byte> zeros(bytes);
+      LAMINA_RETURN_IF_ERROR(device.CopyFromHost(zeros.data(), buffers.past, bytes));
+    }
   }
-  return Tensor::View(state.type, shape, buffers.past, buffers.size_bytes);
+  return Tensor::View(state.type, shape, buffers.past, buffers.size_bytes, device.device());
 }
 
 Tensor KvCacheStorage::CarriedPresent(size_t index, const KvRow& row) const {
+  const CarriedState& state = layout_.carried[index];
   const CarriedBuffers& buffers = carried_[index][static_cast<size_t>(row.slot)];
-  return Tensor::View(layout_.carried[index].type, Shape{}, buffers.present, buffers.size_bytes);
+  return Tensor::View(state.type, Shape{}, buffers.present, buffers.size_bytes,
+                      DeviceAt(state.device).device());
 }
 
 Status KvCacheStorage::Truncate(const KvRow& row, int32_t tokens) {
@@ -176,9 +211,20 @@ Status KvCacheStorage::Truncate(const KvRow& row, int32_t tokens) {
     const int64_t inner_bytes =
         shape.num_elements(state.token_axis + 1, shape.rank()) * ElementBytes(state.type);
     std::byte* data = carried_[index][static_cast<size_t>(row.slot)].past;
+    const SessionDevice& device = DeviceAt(state.device);
+    std::vector<std::byte> on_host;
+    if (!device.is_host()) {
+      on_host.resize(static_cast<size_t>(outer * row.past_tokens * inner_bytes));
+      LAMINA_RETURN_IF_ERROR(device.CopyToHost(data, on_host.data(), on_host.size()));
+    }
+    std::byte* tokens_of = device.is_host() ? data : on_host.data();
     for (int64_t i = 1; i < outer; ++i) {
-      std::memmove(data + i * tokens * inner_bytes, data + i * row.past_tokens * inner_bytes,
+      std::memmove(tokens_of + i * tokens * inner_bytes, tokens_of + i * row.past_tokens * inner_bytes,
                    static_cast<size_t>(tokens * inner_bytes));
+    }
+    if (!device.is_host()) {
+      LAMINA_RETURN_IF_ERROR(
+          device.CopyFromHost(on_host.data(), data, static_cast<uint64_t>(outer * tokens * inner_bytes)));
     }
   }
   return Status();

@@ -8,20 +8,21 @@
 #include <vector>
 
 #include "lamina/session.h"
-#include "provider/allocator.h"
 #include "provider/kv_view.h"
 #include "runtime/executor.h"
 #include "runtime/kv_layout.h"
+#include "runtime/session_devices.h"
 
 namespace lamina {
 
 // Buffers of one cache: for each in-place layer keys and values [slots, kv_heads, capacity, head_size]; for
-// each carried state two buffers a slot. All lie in one allocation.
+// each carried state two buffers a slot. Each lies on the device that uses it, in one allocation for each
+// device.
 class KvCacheStorage {
  public:
   // RESOURCE_EXHAUSTED with the bytes of the cache; INVALID_ARGUMENT where sizes overflow.
   static Result<std::unique_ptr<KvCacheStorage>> Allocate(const KvLayout& layout, int slots,
-                                                          int capacity_tokens, Allocator& allocator);
+                                                          int capacity_tokens, const SessionDevices& devices);
   ~KvCacheStorage();
   KvCacheStorage(const KvCacheStorage&) = delete;
   KvCacheStorage& operator=(const KvCacheStorage&) = delete;
@@ -32,7 +33,8 @@ class KvCacheStorage {
   const KvLayout& layout() const { return layout_; }
 
   // Checks the rows (distinct slots, lengths within the capacity, one row where states are carried) and fills
-  // the views of the in-place layers, valid until the next call.
+  // the views of the in-place layers, valid until the next call. Devices get block numbers and lengths, in
+  // one copy each.
   Result<std::span<const KvView>> Bind(std::span<const KvRow> rows);
   // The past tensor of carried state `index` for the row, and the memory for its present.
   Result<Tensor> CarriedPast(size_t index, const KvRow& row) const;
@@ -49,18 +51,26 @@ class KvCacheStorage {
     uint64_t size_bytes = 0;
   };
 
-  KvCacheStorage(const KvLayout& layout, int slots, int capacity_tokens, Allocator& allocator)
-      : layout_(layout), slots_(slots), capacity_tokens_(capacity_tokens), allocator_(allocator) {}
+  // The part of the cache on one device.
+  struct Block {
+    std::byte* memory = nullptr;
+    uint64_t size_bytes = 0;
+    int32_t* rows = nullptr;  // [2, slots]: room for block numbers and lengths; null on the host
+  };
+
+  KvCacheStorage(const KvLayout& layout, int slots, int capacity_tokens, const SessionDevices& devices)
+      : layout_(layout), slots_(slots), capacity_tokens_(capacity_tokens), devices_(devices) {}
+  Status FillViews();
+  const SessionDevice& DeviceAt(int32_t device) const { return devices_[static_cast<size_t>(device)]; }
 
   const KvLayout& layout_;
   int slots_;
   int capacity_tokens_;
-  Allocator& allocator_;
-  void* memory_ = nullptr;
+  const SessionDevices& devices_;
+  std::vector<Block> blocks_;  // by device
   uint64_t size_bytes_ = 0;
   std::vector<KvView> views_;
-  std::vector<int32_t> block_table_;                  // [rows]
-  std::vector<int32_t> past_lengths_;                 // [rows]
+  std::vector<int32_t> rows_;                         // [2, rows]: block numbers, then past lengths
   std::vector<std::vector<CarriedBuffers>> carried_;  // [carried state][slot]
 };
 

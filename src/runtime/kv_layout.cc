@@ -93,6 +93,7 @@ Result<KvLayout> MakeKvLayout(const std::vector<StatePair>& pairs, std::string b
     if (!layer) continue;
     step.kv_layer = static_cast<int32_t>(layout.in_place.size());
     layout.in_place.push_back(*layer);
+    layout.in_place.back().device = step.device;
     take(layer->past_key_input);
     take(layer->past_value_input);
   }
@@ -102,7 +103,14 @@ Result<KvLayout> MakeKvLayout(const std::vector<StatePair>& pairs, std::string b
       });
   for (const StatePair& pair : left) {
     const ValueInfo& value = graph.value(graph.inputs()[static_cast<size_t>(pair.input)]);
-    CarriedState state{pair.input, pair.output, value.type.element, {}, -1};
+    CarriedState state;
+    state.input = pair.input;
+    state.output = pair.output;
+    state.type = value.type.element;
+    state.device = executable.DeviceOf(graph.inputs()[static_cast<size_t>(pair.input)]);
+    if (executable.DeviceOf(graph.outputs()[static_cast<size_t>(pair.output)]) != state.device) {
+      state.device = executable.host();
+    }
     if (!value.shape) return UnsupportedError("state input '{}' has no declared rank", value.name.view());
     state.shape = *value.shape;
     for (int axis = 0; axis < state.shape.rank(); ++axis) {

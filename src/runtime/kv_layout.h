@@ -25,6 +25,7 @@ struct InPlaceKv {
   int32_t kv_heads = 0;
   int32_t key_head_size = 0;
   int32_t value_head_size = 0;
+  int32_t device = 0;  // of the attention node, among the session's
 
   // Bytes of keys and values of one token.
   uint64_t token_bytes() const;
@@ -38,6 +39,8 @@ struct CarriedState {
   SymbolicShape shape;
   // Axis that counts past tokens, or -1 where the size does not change.
   int32_t token_axis = -1;
+  // Where it is read and made; the host where that is not the same device.
+  int32_t device = 0;
 };
 
 struct KvLayout {

@@ -9,40 +9,77 @@
 namespace lamina {
 namespace {
 
-Result<FramePlan> PlanPhase(const Executable& executable, const ConstantTable& constants,
-                            const DeviceDescription& device, const SymbolBounds& bounds) {
-  const Graph& graph = executable.graph();
-  std::vector<NodeId> order;
-  std::unordered_map<int32_t, const Step*> step_of_node;
-  for (const Step& step : executable.steps()) {
-    if (!step.subgraphs.empty()) {
-      return UnsupportedError("{} has subgraphs, which are not planned", NodeLabel(*step.node));
+// Plans the frames of an executable, one device and phase at a time.
+class PhasePlanner {
+ public:
+  PhasePlanner(const Executable& executable, const ConstantTable& constants, const SessionDevices& devices,
+               const std::function<bool(ValueId)>& in_cache)
+      : executable_(executable), constants_(constants), devices_(devices), in_cache_(in_cache) {
+    live_until_ = executable.copies().live_until;
+    live_until_.resize(graph().values().size(), 0);
+    // Outputs are fetched after the last step.
+    for (const ValueId id : graph().outputs()) {
+      live_until_[static_cast<size_t>(id.index)] = static_cast<int64_t>(executable.steps().size());
     }
-    order.push_back(step.id);
-    step_of_node[step.id.index] = &step;
   }
-  FramePlanRequest request;
-  request.graph = &graph;
-  request.order = order;
-  request.bounds = bounds;
-  request.definition = [&](NodeId id) -> const KernelDef& { return step_of_node.at(id.index)->info->def; };
-  request.workspace = [&](NodeId id, WorkspaceRequirements& requirements) {
-    const Step& step = *step_of_node.at(id.index);
-    const GraphNodeInfo info(graph, id, constants, device, bounds);
-    return step.kernel->DeclareWorkspaceRequirements(info, requirements).WithContext(NodeLabel(*step.node));
-  };
-  request.outside = [&](ValueId id) { return graph.value(id).is_graph_output; };
-  return PlanFrame(request);
-}
+
+  Status Init() {
+    for (const Step& step : executable_.steps()) {
+      if (!step.subgraphs.empty()) {
+        return UnsupportedError("{} has subgraphs, which are not planned", NodeLabel(*step.node));
+      }
+      order_.push_back(step.id);
+      step_of_node_[step.id.index] = &step;
+    }
+    return Status();
+  }
+
+  Result<FramePlan> Plan(int32_t device, const SymbolBounds& bounds) const {
+    FramePlanRequest request;
+    request.graph = &graph();
+    request.order = order_;
+    request.bounds = bounds;
+    request.definition = [&](NodeId id) -> const KernelDef& { return StepOf(id).info->def; };
+    request.workspace = [&](NodeId id, WorkspaceRequirements& requirements) -> Status {
+      const Step& step = StepOf(id);
+      if (step.device != device || !step.kernel) return Status();
+      const GraphNodeInfo info(graph(), id, constants_, DeviceAt(device).description, bounds);
+      return step.kernel->DeclareWorkspaceRequirements(info, requirements).WithContext(NodeLabel(*step.node));
+    };
+    request.outside = [&](ValueId id) { return IsOutside(id, device); };
+    request.live_until = live_until_;
+    return PlanFrame(request);
+  }
+
+ private:
+  const Graph& graph() const { return executable_.graph(); }
+  const Step& StepOf(NodeId id) const { return *step_of_node_.at(id.index); }
+  const SessionDevice& DeviceAt(int32_t device) const { return devices_[static_cast<size_t>(device)]; }
+
+  bool IsOutside(ValueId id, int32_t device) const {
+    if (executable_.DeviceOf(id) != device || in_cache_(id)) return true;
+    const ValueInfo& value = graph().value(id);
+    // The caller's memory on the host.
+    return DeviceAt(device).is_host() && (value.is_graph_input || value.is_graph_output);
+  }
+
+  const Executable& executable_;
+  const ConstantTable& constants_;
+  const SessionDevices& devices_;
+  const std::function<bool(ValueId)>& in_cache_;
+  std::vector<NodeId> order_;
+  std::unordered_map<int32_t, const Step*> step_of_node_;
+  std::vector<int64_t> live_until_;
+};
 
 }  // namespace
 
 Result<std::unique_ptr<PlannedFrames>> PlannedFrames::Create(const Executable& executable,
                                                              const ConstantTable& constants,
-                                                             const DeviceDescription& device,
+                                                             const SessionDevices& devices,
                                                              const DecoderBounds& bounds,
-                                                             Allocator& allocator) {
-  std::unique_ptr<PlannedFrames> frames(new PlannedFrames(bounds, allocator));
+                                                             const std::function<bool(ValueId)>& in_cache) {
+  std::unique_ptr<PlannedFrames> frames(new PlannedFrames(bounds, devices));
   const auto bounds_of = [&](int64_t max_batch, int64_t max_tokens) {
     SymbolBounds symbols;
     if (!bounds.batch_symbol.empty()) symbols[bounds.batch_symbol] = {1, max_batch};
@@ -51,22 +88,43 @@ Result<std::unique_ptr<PlannedFrames>> PlannedFrames::Create(const Executable& e
     return symbols;
   };
   const int64_t chunk = std::min(bounds.prefill_chunk_tokens, bounds.context_length_tokens);
-  LAMINA_ASSIGN_OR_RETURN(frames->prefill_, PlanPhase(executable, constants, device, bounds_of(1, chunk)));
-  LAMINA_ASSIGN_OR_RETURN(frames->decode_,
-                          PlanPhase(executable, constants, device, bounds_of(bounds.max_batch, 1)));
-  frames->size_bytes_ = std::max(frames->prefill_.peak_bytes, frames->decode_.peak_bytes);
-  LAMINA_ASSIGN_OR_RETURN(void* memory, allocator.Reserve(static_cast<uint64_t>(frames->size_bytes_)));
-  frames->memory_ = static_cast<std::byte*>(memory);
+  PhasePlanner planner(executable, constants, devices, in_cache);
+  LAMINA_RETURN_IF_ERROR(planner.Init());
+  for (size_t i = 0; i < devices.size(); ++i) {
+    DeviceFrame& frame = frames->frames_[i];
+    const auto device = static_cast<int32_t>(i);
+    LAMINA_ASSIGN_OR_RETURN(frame.prefill, planner.Plan(device, bounds_of(1, chunk)));
+    LAMINA_ASSIGN_OR_RETURN(frame.decode, planner.Plan(device, bounds_of(bounds.max_batch, 1)));
+    frame.size_bytes = std::max(frame.prefill.peak_bytes, frame.decode.peak_bytes);
+  }
+  for (size_t i = 0; i < devices.size(); ++i) {
+    DeviceFrame& frame = frames->frames_[i];
+    if (frame.size_bytes == 0) continue;
+    Result<void*> memory = devices[i].memory->Reserve(static_cast<uint64_t>(frame.size_bytes));
+    if (!memory.ok()) return memory.status().WithContext("execution buffer on " + devices[i].name());
+    frame.memory = static_cast<std::byte*>(*memory);
+  }
   return frames;
 }
 
-PlannedFrames::~PlannedFrames() { allocator_.Free(memory_); }
+PlannedFrames::~PlannedFrames() {
+  for (size_t i = 0; i < frames_.size(); ++i) devices_[i].memory->Free(frames_[i].memory);
+}
+
+int64_t PlannedFrames::size_bytes() const {
+  int64_t total = 0;
+  for (const DeviceFrame& frame : frames_) total += frame.size_bytes;
+  return total;
+}
 
 double PlannedFrames::peak_over_lower_bound() const {
-  const int64_t bound = prefill_.lower_bound_bytes + decode_.lower_bound_bytes;
-  return bound == 0
-             ? 1.0
-             : static_cast<double>(prefill_.peak_bytes + decode_.peak_bytes) / static_cast<double>(bound);
+  int64_t peak = 0;
+  int64_t bound = 0;
+  for (const DeviceFrame& frame : frames_) {
+    peak += frame.prefill.peak_bytes + frame.decode.peak_bytes;
+    bound += frame.prefill.lower_bound_bytes + frame.decode.lower_bound_bytes;
+  }
+  return bound == 0 ? 1.0 : static_cast<double>(peak) / static_cast<double>(bound);
 }
 
 PlannedFrames::Lease::~Lease() {
@@ -74,12 +132,12 @@ PlannedFrames::Lease::~Lease() {
 }
 
 PlannedFrames::Lease PlannedFrames::Acquire(int64_t batch, int64_t tokens, Frame& frame) {
-  const FramePlan* plan = nullptr;
-  if (tokens == 1 && batch <= bounds_.max_batch) plan = &decode_;
-  if (!plan && batch == 1 && tokens <= bounds_.prefill_chunk_tokens) plan = &prefill_;
-  if (!plan || in_use_.exchange(true, std::memory_order_acquire)) return Lease(nullptr);
-  frame.plan = plan;
-  frame.memory = memory_;
+  const bool is_decode = tokens == 1 && batch <= bounds_.max_batch;
+  const bool is_prefill = batch == 1 && tokens <= bounds_.prefill_chunk_tokens;
+  if (!(is_decode || is_prefill) || in_use_.exchange(true, std::memory_order_acquire)) return Lease(nullptr);
+  for (const DeviceFrame& planned : frames_) {
+    frame.planned.push_back({is_decode ? &planned.decode : &planned.prefill, planned.memory});
+  }
   return Lease(this);
 }
 

@@ -1,5 +1,8 @@
 #include "runtime/session_config.h"
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "base/log.h"
 
 namespace lamina {
@@ -58,6 +61,20 @@ std::vector<OptionSpec> Specs() {
        .type = OptionType::kBool,
        .default_text = "0",
        .meaning = "Compute logits for the last token of each row only, where the model's head allows it"},
+      {.key = "session.layer_assignment_settings",
+       .meaning = "Devices of layers by their annotations: gpu:0(block_1, =head); cpu(embed)",
+       .when_unset = "no rules"},
+      {.key = "session.name_based_layer_assignment",
+       .meaning = "Devices of layers by parts of node names: gpu:0(layers.[0-15]); cpu(lm_head)",
+       .when_unset = "no rules"},
+      {.key = "session.allow_unmatched_layer_devices",
+       .type = OptionType::kBool,
+       .default_text = "0",
+       .meaning = "A layer rule whose device is not there is a warning instead of an error"},
+      {.key = "session.disable_cpu_ep_fallback",
+       .type = OptionType::kBool,
+       .default_text = "0",
+       .meaning = "Refuse to run a node on the CPU because the device it was meant for cannot run it"},
   };
 }
 
@@ -93,10 +110,20 @@ std::vector<std::string> IgnoredKeys() {
           "ep.dynamic.workload_type"};
 }
 
+// "ep.NAME.KEY": the provider knows what it means.
+bool IsProviderKey(std::string_view key) { return key.rfind("ep.", 0) == 0; }
+
 Result<OptionValues> Parse(const SessionOptions& options) {
   OptionValues values(SessionOptionTable());
-  for (const auto& [key, value] : options.entries()) LAMINA_RETURN_IF_ERROR(values.Set(key, value));
+  for (const auto& [key, value] : options.entries()) {
+    if (!IsProviderKey(key)) LAMINA_RETURN_IF_ERROR(values.Set(key, value));
+  }
   return values;
+}
+
+// The text of a rule option; empty where it is unset.
+std::string RulesOf(const OptionValues& values, const char* key) {
+  return values.HasValue(key) ? values.String(key) : std::string();
 }
 
 }  // namespace
@@ -107,9 +134,23 @@ const OptionTable& SessionOptionTable() {
 }
 
 Status SessionOptions::Set(std::string_view key, std::string_view value) {
-  OptionValues values(SessionOptionTable());
-  LAMINA_RETURN_IF_ERROR(values.Set(key, value));
+  if (!IsProviderKey(key)) {
+    OptionValues values(SessionOptionTable());
+    LAMINA_RETURN_IF_ERROR(values.Set(key, value));
+  }
   entries_.insert_or_assign(std::string(key), std::string(value));
+  return Status();
+}
+
+Status SessionOptions::AppendProvider(std::string_view name,
+                                      const std::map<std::string, std::string, std::less<>>& options) {
+  if (std::find(providers_.begin(), providers_.end(), name) != providers_.end()) {
+    return InvalidArgumentError("the provider '{}' was appended before", name);
+  }
+  providers_.emplace_back(name);
+  for (const auto& [key, value] : options) {
+    LAMINA_RETURN_IF_ERROR(Set(fmt::format("ep.{}.{}", name, key), value));
+  }
   return Status();
 }
 
@@ -132,10 +173,23 @@ Result<SessionConfig> SessionConfig::FromOptions(const SessionOptions& options) 
   config.external_data_strict = values.Bool("session.external_data_strict");
   config.verify_checksums = values.Bool("session.verify_checksums");
   config.last_token_logits = values.Bool("session.last_token_logits");
+  config.layer_assignment_settings = RulesOf(values, "session.layer_assignment_settings");
+  config.name_based_layer_assignment = RulesOf(values, "session.name_based_layer_assignment");
+  config.allow_unmatched_layer_devices = values.Bool("session.allow_unmatched_layer_devices");
+  config.disable_cpu_ep_fallback = values.Bool("session.disable_cpu_ep_fallback");
+  if (!config.layer_assignment_settings.empty() && !config.name_based_layer_assignment.empty()) {
+    return InvalidArgumentError(
+        "session.layer_assignment_settings and session.name_based_layer_assignment exclude each other: "
+        "annotations are matched in the one, node names in the other");
+  }
   return config;
 }
 
 Status SetFromModelFile(SessionOptions& options, const std::string& key, const std::string& value) {
+  if (IsProviderKey(key)) {
+    LogInfo("the model's files set {}, which is left to --option", key);
+    return Status();
+  }
   OptionValues values(SessionOptionTable());
   LAMINA_ASSIGN_OR_RETURN(const OptionOutcome outcome, values.Give(key, value, OptionSource::kModelFile));
   switch (outcome) {

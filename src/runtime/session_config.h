@@ -23,6 +23,11 @@ struct SessionConfig {
   bool external_data_strict = false;
   bool verify_checksums = false;
   bool last_token_logits = false;
+  // At most one of the two is set.
+  std::string layer_assignment_settings;    // by annotation
+  std::string name_based_layer_assignment;  // by name
+  bool allow_unmatched_layer_devices = false;
+  bool disable_cpu_ep_fallback = false;
 
   static Result<SessionConfig> FromOptions(const SessionOptions& options);
 };

@@ -9,6 +9,8 @@
 #include "model/decoder_contract.h"
 #include "model/function_inliner.h"
 #include "model/shape_inference/shape_inference.h"
+#include "placement/layer_rules.h"
+#include "placement/partitioner.h"
 #include "rewrite/last_token_logits.h"
 #include "runtime/planned_frames.h"
 #include "runtime/session_config.h"
@@ -21,6 +23,19 @@ constexpr int kDefaultContextTokens = 4096;
 
 int ContextLength(const SessionConfig& config) {
   return config.context_length_tokens > 0 ? config.context_length_tokens : kDefaultContextTokens;
+}
+
+// Bounds of a decoder's runs of `batch` sequences with `tokens` each.
+SymbolBounds DecodeBounds(const DecoderSignature& decoder, int64_t batch, int64_t tokens,
+                          int64_t context_tokens) {
+  SymbolBounds bounds;
+  const auto bound = [&](const DimExpr& dim, DimBounds limits) {
+    if (!dim.symbol().empty()) bounds[std::string(dim.symbol())] = limits;
+  };
+  bound(decoder.batch, {1, batch});
+  bound(decoder.sequence, {1, tokens});
+  bound(decoder.past, {0, context_tokens - 1});
+  return bounds;
 }
 
 ValueSpec SpecOf(const Graph& graph, ValueId id) {
@@ -118,7 +133,7 @@ class SessionImpl::StorageLease {
       }
     }
     if (!storage_) {
-      storage_ = std::make_unique<RunStorage>(*session_.lasting_->allocator);
+      storage_ = std::make_unique<RunStorage>(session_.lasting_->devices);
     }
   }
   ~StorageLease() {
@@ -141,8 +156,7 @@ Result<std::unique_ptr<SessionImpl>> SessionImpl::Create(std::shared_ptr<Env> en
   auto session = std::make_unique<SessionImpl>();
   session->lasting_ = std::make_shared<Lasting>();
   session->lasting_->env = std::move(env);
-  LAMINA_ASSIGN_OR_RETURN(session->lasting_->allocator,
-                          session->lasting_->env->impl().cpu().CreateAllocator({}, MemoryKind::kDevice));
+  LAMINA_ASSIGN_OR_RETURN(session->lasting_->devices, OpenDevices(session->lasting_->env->impl(), options));
   session->model_ = std::move(model);
   Status status = session->Load(options, load_options);
   if (!status.ok()) {
@@ -176,13 +190,15 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   };
   LAMINA_RETURN_IF_ERROR(report(0));
 
-  EnvImpl& env = lasting_->env->impl();
+  LAMINA_RETURN_IF_ERROR(PlaceNodes(config));
+
+  device_constants_ = std::make_unique<DeviceConstants>(lasting_->devices, external_data_);
   ExecutableOptions executable_options;
-  executable_options.provider = &env.cpu();
-  executable_options.device = &env.cpu().devices().front();
-  executable_options.allocator = lasting_->allocator.get();
-  executable_options.threads = &env.threads();
+  executable_options.devices = &lasting_->devices;
+  executable_options.placed = placed_ ? &*placed_ : nullptr;
+  executable_options.threads = &lasting_->env->impl().threads();
   executable_options.constants = &constants_;
+  executable_options.device_constants = device_constants_.get();
   executable_options.prepack = config.prepack;
   executable_options.on_prepacked = report;
   const int64_t prepack_start_ns = SystemClock().NowNs();
@@ -219,6 +235,49 @@ Status SessionImpl::InferTypes(const SessionConfig& config, const LoadOptions& l
   return Status();
 }
 
+std::vector<ValueId> SessionImpl::StateValues() const {
+  std::vector<ValueId> values;
+  if (!decoder_) return values;
+  const Graph& graph = *model_->graph;
+  for (const StatePair& pair : StatePairsOf(graph, *decoder_)) {
+    if (pair.input >= 0) values.push_back(graph.inputs()[static_cast<size_t>(pair.input)]);
+    if (pair.output >= 0) values.push_back(graph.outputs()[static_cast<size_t>(pair.output)]);
+  }
+  return values;
+}
+
+Status SessionImpl::PlaceNodes(const SessionConfig& config) {
+  const bool by_name = !config.name_based_layer_assignment.empty();
+  LAMINA_ASSIGN_OR_RETURN(
+      const LayerRules rules,
+      ParseLayerRules(by_name ? config.name_based_layer_assignment : config.layer_assignment_settings,
+                      by_name ? RuleMode::kName : RuleMode::kAnnotation));
+  const bool host_only = lasting_->devices.size() == 1;
+  if (host_only && rules.rules.empty()) return Status();
+
+  const std::vector<PlacementDevice> devices = PlacementDevicesOf(lasting_->devices);
+  const std::vector<ValueId> state_values = StateValues();
+  PartitionRequest request;
+  request.graph = model_->graph.get();
+  request.devices = devices;
+  request.constants = &constants_;
+  if (decoder_) request.bounds = DecodeBounds(*decoder_, config.max_batch, 1, ContextLength(config));
+  request.rules = &rules;
+  request.allow_unmatched_devices = config.allow_unmatched_layer_devices;
+  request.disable_cpu_fallback = config.disable_cpu_ep_fallback;
+  request.cached_values = state_values;
+  LAMINA_ASSIGN_OR_RETURN(Placement placement, PartitionGraph(request));
+  if (host_only) return Status();
+  for (const PlacementFallback& fallback : placement.fallbacks) {
+    LogInfo("{} does not run on {}: {}", NodeLabel(model_->graph->node(fallback.node)),
+            lasting_->devices[static_cast<size_t>(fallback.wanted)].name(), fallback.reason);
+  }
+  LAMINA_ASSIGN_OR_RETURN(placed_,
+                          ApplyPlacement(*model_->graph, placement, devices, constants_, state_values));
+  placement_ = std::move(placement);
+  return Status();
+}
+
 Status SessionImpl::PlanExecution(const SessionConfig& config) {
   if (!decoder_ || config.max_kv_caches == 0) return Status();
   DecoderBounds bounds;
@@ -228,14 +287,19 @@ Status SessionImpl::PlanExecution(const SessionConfig& config) {
   bounds.max_batch = config.max_batch;
   bounds.prefill_chunk_tokens = config.prefill_chunk_tokens;
   bounds.context_length_tokens = ContextLength(config);
-  ExecutionProvider& cpu = lasting_->env->impl().cpu();
+  const std::vector<ValueId> state_values = StateValues();
+  const auto in_cache = [&](ValueId id) {
+    return std::find(state_values.begin(), state_values.end(), id) != state_values.end();
+  };
   Result<std::unique_ptr<PlannedFrames>> frames =
-      PlannedFrames::Create(*executable_, constants_, cpu.devices().front(), bounds, *lasting_->allocator);
+      PlannedFrames::Create(*executable_, constants_, lasting_->devices, bounds, in_cache);
   if (frames.status().code() == StatusCode::kUnsupported) {
     LogInfo("activations are not planned, they come from the arena: {}", frames.status().message());
     return Status();
   }
   LAMINA_ASSIGN_OR_RETURN(planned_frames_, std::move(frames));
+  const DecoderPort& tokens = decoder_->input_ids.present() ? decoder_->input_ids : decoder_->inputs_embeds;
+  tokens_input_ = PositionOf(*model_->graph, model_->graph->inputs(), tokens.name);
   return Status();
 }
 
@@ -257,11 +321,10 @@ Status SessionImpl::CreateKvCaches(const SessionConfig& config) {
     inputs_in_cache_[static_cast<size_t>(pair.input)] = true;
     outputs_in_cache_[static_cast<size_t>(pair.output)] = true;
   }
-  Allocator& allocator = *lasting_->allocator;
   for (int i = 0; i < config.max_kv_caches; ++i) {
-    LAMINA_ASSIGN_OR_RETURN(
-        std::unique_ptr<KvCacheStorage> cache,
-        KvCacheStorage::Allocate(lasting_->kv_layout, config.max_batch, ContextLength(config), allocator));
+    LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<KvCacheStorage> cache,
+                            KvCacheStorage::Allocate(lasting_->kv_layout, config.max_batch,
+                                                     ContextLength(config), lasting_->devices));
     kv_caches_->Add(std::move(cache));
   }
   return Status();
@@ -279,13 +342,38 @@ Result<KvCache> SessionImpl::CreateKvCache() {
   return KvCache(std::make_shared<KvCacheImpl>(std::move(storage), kv_caches_, lasting_));
 }
 
+namespace {
+
+// Streams are idle when the run is over, also a failed one: memory of the run may then be used again.
+class RunScope {
+ public:
+  RunScope(RunQueues* queues, const RunInfo& info) : queues_(queues), info_(info) {}
+  ~RunScope() {
+    if (queues_) static_cast<void>(queues_->Finish(info_));
+  }
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
+  Status Finish() { return queues_ ? std::exchange(queues_, nullptr)->Finish(info_) : Status(); }
+
+ private:
+  RunQueues* queues_;
+  RunInfo info_;
+};
+
+}  // namespace
+
 Status SessionImpl::Run(const RunOptions& options, RunBinding& binding) {
+  {
+    const std::lock_guard lock(closed_mutex_);
+    LAMINA_RETURN_IF_ERROR(closed_);
+  }
   StorageLease storage(*this);
   std::unique_ptr<Frame> frame = (*storage).Take(*executable_);
   LAMINA_RETURN_IF_ERROR(BindInputs(binding, *frame));
+  LAMINA_ASSIGN_OR_RETURN(RunQueues * queues, (*storage).Queues(lasting_->devices, *executable_));
 
   EnvImpl& env = lasting_->env->impl();
-  RunContext run{options, env.threads(), *lasting_->allocator, lasting_, *storage, {}, 0};
+  RunContext run{options, env.threads(), lasting_->devices, lasting_, *storage, queues, {}, 0};
   if (options.on_step) run.start_ns = SystemClock().NowNs();
   if (binding.kv_cache()) {
     KvCacheStorage& cache = binding.kv_cache()->impl().storage();
@@ -300,11 +388,8 @@ Status SessionImpl::Run(const RunOptions& options, RunBinding& binding) {
   }
   LAMINA_RETURN_IF_ERROR(BindCarried(binding, *frame));
   const PlannedFrames::Lease lease = AcquireFrame(binding, *frame);
-  {
-    const ThreadPool::KeepAwake awake(env.threads());
-    LAMINA_RETURN_IF_ERROR(RunExecutable(*executable_, *frame, run));
-  }
-  LAMINA_RETURN_IF_ERROR(CollectOutputs(binding, *frame));
+  const Status status = RunBound(run, binding, *frame);
+  if (!status.ok()) return Close(status);
   if (binding.kv_cache() && !lasting_->kv_layout.carried.empty()) {
     binding.kv_cache()->impl().storage().SwapCarried(binding.kv_rows().front());
   }
@@ -312,11 +397,26 @@ Status SessionImpl::Run(const RunOptions& options, RunBinding& binding) {
   return Status();
 }
 
+Status SessionImpl::RunBound(RunContext& run, RunBinding& binding, Frame& frame) {
+  const ThreadPool::KeepAwake awake(run.threads);
+  const RunInfo info{num_runs_.fetch_add(1, std::memory_order_relaxed), run.options.tag};
+  RunScope scope(run.queues, info);
+  if (run.queues) LAMINA_RETURN_IF_ERROR(run.queues->Start(info));
+  LAMINA_RETURN_IF_ERROR(RunExecutable(*executable_, frame, run));
+  LAMINA_RETURN_IF_ERROR(CollectOutputs(run, binding, frame));
+  return scope.Finish();
+}
+
+Status SessionImpl::Close(const Status& status) {
+  if (status.code() != StatusCode::kDeviceLost) return status;
+  const std::lock_guard lock(closed_mutex_);
+  if (closed_.ok()) closed_ = status.WithContext("the session is closed since a device was lost");
+  return status;
+}
+
 PlannedFrames::Lease SessionImpl::AcquireFrame(const RunBinding& binding, Frame& frame) {
   if (!planned_frames_ || !binding.kv_cache()) return PlannedFrames::Lease(nullptr);
-  const DecoderPort& tokens = decoder_->input_ids.present() ? decoder_->input_ids : decoder_->inputs_embeds;
-  const int32_t input = PositionOf(*model_->graph, model_->graph->inputs(), tokens.name);
-  const Shape& shape = binding.inputs()[static_cast<size_t>(input)].tensor().shape();
+  const Shape& shape = binding.inputs()[static_cast<size_t>(tokens_input_)].tensor().shape();
   return planned_frames_->Acquire(shape[0], shape[1], frame);
 }
 
@@ -329,6 +429,13 @@ Status SessionImpl::CheckInput(size_t index, const Value& value) const {
   }
   if (value.is_tensor() && spec.type.is_tensor()) {
     const Tensor& tensor = value.tensor();
+    const int32_t device = executable_->DeviceOf(model_->graph->inputs()[index]);
+    if (!tensor.device().is_host() &&
+        tensor.device() != lasting_->devices[static_cast<size_t>(device)].device()) {
+      return InvalidArgumentError("input {} '{}': expected memory of the host or of {}, found {}", index,
+                                  spec.name, lasting_->devices[static_cast<size_t>(device)].name(),
+                                  tensor.device().ToString());
+    }
     if (tensor.type() == spec.type.element && FitsSpec(spec, tensor.shape())) return Status();
     return InvalidArgumentError("input {} '{}': expected {}, found {}{}", index, spec.name, SpecText(spec),
                                 value.type().ToString(), tensor.shape().ToString());
@@ -372,34 +479,54 @@ Status SessionImpl::BindCarried(const RunBinding& binding, Frame& frame) const {
   return Status();
 }
 
-Status SessionImpl::CollectOutputs(RunBinding& binding, Frame& frame) const {
+Status SessionImpl::CollectOutputs(const RunContext& run, RunBinding& binding, Frame& frame) const {
   const Graph& graph = *model_->graph;
   binding.outputs().assign(outputs_.size(), Value());
   for (size_t i = 0; i < outputs_.size(); ++i) {
+    const bool in_cache = LivesInCache(outputs_in_cache_, binding, i);
     const Operand& operand = executable_->outputs()[i];
     Value value = operand.constant ? *operand.constant : frame.values[static_cast<size_t>(operand.value)];
-    if (LivesInCache(outputs_in_cache_, binding, i)) {
-      // Carried state that a kernel handed on (If, Identity) is not where the next run reads it.
-      const Tensor& carried = frame.bound[static_cast<size_t>(graph.outputs()[i].index)];
-      if (carried.defined() && value.is_tensor() && !value.tensor().SharesMemoryWith(carried)) {
-        LAMINA_RETURN_IF_ERROR(CopyInto(carried, value.tensor(), i).status());
-      }
+    const Tensor& bound = frame.bound[static_cast<size_t>(graph.outputs()[i].index)];
+    // Carried state that a kernel handed on (If, Identity) is not where the next run reads it.
+    if (in_cache && !(value.is_tensor() && bound.defined() && !value.tensor().SharesMemoryWith(bound))) {
       continue;
     }
     if (!value.defined()) return InternalError("output {} '{}' was not computed", i, outputs_[i].name);
     if (value.is_tensor()) {
-      const Tensor& bound = frame.bound[static_cast<size_t>(graph.outputs()[i].index)];
       const Tensor& tensor = value.tensor();
-      if (bound.defined() && !tensor.SharesMemoryWith(bound)) {
+      if (bound.defined() && tensor.SharesMemoryWith(bound)) {
+        // The kernel wrote it there.
+      } else if (!tensor.device().is_host()) {
+        LAMINA_ASSIGN_OR_RETURN(value, Fetch(run, tensor, bound, i));
+      } else if (bound.defined()) {
         LAMINA_ASSIGN_OR_RETURN(value, CopyInto(bound, tensor, i));
-      } else if (!bound.defined() && IsBorrowed(binding, operand, tensor)) {
+      } else if (IsBorrowed(binding, operand, tensor)) {
         // An input or a constant passed through: the caller gets memory of its own.
         LAMINA_ASSIGN_OR_RETURN(value, tensor.Clone());
       }
     }
-    binding.outputs()[i] = std::move(value);
+    if (!in_cache) binding.outputs()[i] = std::move(value);
   }
   return Status();
+}
+
+Result<Value> SessionImpl::Fetch(const RunContext& run, const Tensor& tensor, const Tensor& bound,
+                                 size_t index) const {
+  Tensor destination;
+  if (bound.defined()) {
+    LAMINA_RETURN_IF_ERROR(CheckHolds(bound, tensor, index));
+    destination = bound.Reshaped(tensor.shape());
+  } else {
+    LAMINA_ASSIGN_OR_RETURN(destination, Tensor::Allocate(tensor.type(), tensor.shape()));
+  }
+  const SessionDevices& devices = lasting_->devices;
+  const auto device = std::find_if(devices.begin(), devices.end(), [&](const SessionDevice& candidate) {
+    return candidate.device() == tensor.device();
+  });
+  const Status status =
+      run.queues->StartFetch(static_cast<int32_t>(device - devices.begin()), tensor, destination);
+  if (!status.ok()) return status.WithContext(fmt::format("output '{}'", outputs_[index].name));
+  return Value(std::move(destination));
 }
 
 bool SessionImpl::IsBorrowed(const RunBinding& binding, const Operand& operand, const Tensor& tensor) {
@@ -409,14 +536,18 @@ bool SessionImpl::IsBorrowed(const RunBinding& binding, const Operand& operand, 
   });
 }
 
+Status SessionImpl::CheckHolds(const Tensor& bound, const Tensor& tensor, size_t index) const {
+  const bool holds = bound.type() == tensor.type() && bound.capacity_bytes() >= tensor.size_bytes() &&
+                     tensor.type() != DataType::kString && bound.device().is_host();
+  if (holds) return Status();
+  return InvalidArgumentError(
+      "output {} '{}' is {}{}, which the tensor bound to it ({}, {} bytes on {}) does not hold", index,
+      outputs_[index].name, DataTypeName(tensor.type()), tensor.shape().ToString(),
+      DataTypeName(bound.type()), bound.capacity_bytes(), bound.device().ToString());
+}
+
 Result<Value> SessionImpl::CopyInto(const Tensor& bound, const Tensor& tensor, size_t index) const {
-  if (bound.type() != tensor.type() || bound.capacity_bytes() < tensor.size_bytes() ||
-      tensor.type() == DataType::kString) {
-    return InvalidArgumentError(
-        "output {} '{}' is {}{}, which the tensor bound to it ({}, {} bytes) does not hold", index,
-        outputs_[index].name, DataTypeName(tensor.type()), tensor.shape().ToString(),
-        DataTypeName(bound.type()), bound.capacity_bytes());
-  }
+  LAMINA_RETURN_IF_ERROR(CheckHolds(bound, tensor, index));
   Tensor copy = bound.Reshaped(tensor.shape());
   std::copy_n(tensor.data<std::byte>(), tensor.size_bytes(), copy.mutable_data<std::byte>());
   return Value(std::move(copy));
@@ -426,7 +557,7 @@ SessionImpl::~SessionImpl() = default;
 
 SessionStats SessionImpl::stats() const {
   SessionStats stats = load_stats_;
-  stats.arena_peak_bytes = lasting_->allocator->GetStats().max_in_use_bytes;
+  stats.arena_peak_bytes = lasting_->devices.back().memory->GetStats().max_in_use_bytes;
   return stats;
 }
 

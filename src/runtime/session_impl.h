@@ -1,6 +1,7 @@
 // What a Session owns.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,12 +11,16 @@
 #include "lamina/session.h"
 #include "model/decoder_contract.h"
 #include "model/model.h"
+#include "placement/apply_placement.h"
+#include "placement/placement.h"
+#include "runtime/device_constants.h"
 #include "runtime/env_impl.h"
 #include "runtime/executable.h"
 #include "runtime/executor.h"
 #include "runtime/kv_cache.h"
 #include "runtime/kv_layout.h"
 #include "runtime/planned_frames.h"
+#include "runtime/session_devices.h"
 #include "weights/constant_table.h"
 
 namespace lamina {
@@ -39,6 +44,9 @@ class SessionImpl {
   SessionStats stats() const;
   const Model& model() const { return *model_; }
   const Executable& executable() const { return *executable_; }
+  // Where the nodes run; null where the host is the only device.
+  const Placement* placement() const { return placement_ ? &*placement_ : nullptr; }
+  const SessionDevices& devices() const { return lasting_->devices; }
   // What makes the model a language model; null for others, and then not_a_decoder() says why.
   const DecoderSignature* decoder() const { return decoder_ ? &*decoder_ : nullptr; }
   const Status& not_a_decoder() const { return not_a_decoder_; }
@@ -49,22 +57,32 @@ class SessionImpl {
   // Shared by the session and what outlives it: tensors and caches.
   struct Lasting {
     std::shared_ptr<Env> env;
-    std::unique_ptr<Allocator> allocator;  // of host memory
+    SessionDevices devices;
     KvLayout kv_layout;
   };
   class StorageLease;
 
   Status Load(const SessionOptions& options, const LoadOptions& load_options);
   Status InferTypes(const SessionConfig& config, const LoadOptions& load_options);
+  // Decides where nodes run and makes the graph ready for it. Nothing where the host is the only device.
+  Status PlaceNodes(const SessionConfig& config);
+  // Inputs and outputs that a KV cache can hold, as values of the graph.
+  std::vector<ValueId> StateValues() const;
   Status CreateKvCaches(const SessionConfig& config);
   Status PlanExecution(const SessionConfig& config);
   Status BindInputs(const RunBinding& binding, Frame& frame) const;
+  Status RunBound(RunContext& run, RunBinding& binding, Frame& frame);
+  // After an error that no later run can recover from.
+  Status Close(const Status& status);
   PlannedFrames::Lease AcquireFrame(const RunBinding& binding, Frame& frame);
   Status CheckInput(size_t index, const Value& value) const;
   Status BindCarried(const RunBinding& binding, Frame& frame) const;
-  Status CollectOutputs(RunBinding& binding, Frame& frame) const;
+  Status CollectOutputs(const RunContext& run, RunBinding& binding, Frame& frame) const;
+  // A tensor on a device, put on its way to host memory (the bound tensor's where there is one).
+  Result<Value> Fetch(const RunContext& run, const Tensor& tensor, const Tensor& bound, size_t index) const;
   // Whether the memory of an output belongs to the caller's inputs or to the model.
   static bool IsBorrowed(const RunBinding& binding, const Operand& operand, const Tensor& tensor);
+  Status CheckHolds(const Tensor& bound, const Tensor& tensor, size_t index) const;
   Result<Value> CopyInto(const Tensor& bound, const Tensor& tensor, size_t index) const;
   bool LivesInCache(const std::vector<bool>& by_cache, const RunBinding& binding, size_t index) const {
     return binding.kv_cache() != nullptr && by_cache[index];
@@ -76,7 +94,10 @@ class SessionImpl {
   Status not_a_decoder_;
   std::shared_ptr<ExternalData> external_data_;
   ConstantTable constants_;
+  std::unique_ptr<DeviceConstants> device_constants_;
   PrepackedWeights prepacked_;
+  std::optional<Placement> placement_;  // nothing where the host is the only device
+  std::optional<PlacedGraph> placed_;
   std::unique_ptr<Executable> executable_;
   std::vector<ValueSpec> inputs_;
   std::vector<ValueSpec> outputs_;
@@ -84,8 +105,12 @@ class SessionImpl {
   std::vector<bool> outputs_in_cache_;
   std::shared_ptr<KvCachePool> kv_caches_;
   std::unique_ptr<PlannedFrames> planned_frames_;  // null in an arena session
+  int32_t tokens_input_ = -1;                      // position of a decoder's tokens (or embeddings)
   SessionStats load_stats_;
 
+  std::atomic<uint64_t> num_runs_{0};
+  std::mutex closed_mutex_;
+  Status closed_;  // why no run is possible any more; guarded by closed_mutex_
   std::mutex storage_mutex_;
   std::vector<std::unique_ptr<RunStorage>> free_storage_;  // guarded by storage_mutex_
 };

@@ -33,10 +33,12 @@ uint64_t WeightBytesPerToken(const Executable& executable) {
   for (const Step& step : executable.steps()) {
     for (size_t input = 0; input < step.inputs.size(); ++input) {
       const Value* constant = step.inputs[input].constant;
-      if (!constant || !constant->is_tensor()) continue;
+      if (!constant) continue;
       if (step.packed[input].data) {
-        total += ShareRead(step, input) * static_cast<double>(step.packed[input].size_bytes);
-      } else if (!step.released_inputs[input] && counted.insert(constant).second) {
+        // Of a weight that was packed on a device the original is gone.
+        total += (constant->is_tensor() ? ShareRead(step, input) : 1.0) *
+                 static_cast<double>(step.packed[input].size_bytes);
+      } else if (constant->is_tensor() && !step.released_inputs[input] && counted.insert(constant).second) {
         total += ShareRead(step, input) * static_cast<double>(constant->tensor().size_bytes());
       }
     }

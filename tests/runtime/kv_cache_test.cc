@@ -7,6 +7,12 @@
 namespace lamina {
 namespace {
 
+SessionDevices HostOnly() {
+  SessionDevices devices(1);
+  devices[0].memory = std::make_unique<HostAllocator>();
+  return devices;
+}
+
 KvLayout TwoLayers() {
   KvLayout layout;
   layout.in_place.resize(2);
@@ -27,14 +33,15 @@ KvLayout OneCarried() {
                             0,
                             DataType::kInt32,
                             {{DimExpr::Symbol("batch"), 2, DimExpr::Symbol("past"), 3}},
-                            /*token_axis=*/2});
+                            /*token_axis=*/2,
+                            /*device=*/0});
   return layout;
 }
 
 TEST(KvCacheTest, PlanesLieApartAndViewsFollowTheRows) {
-  HostAllocator allocator;
+  const SessionDevices devices = HostOnly();
   const KvLayout layout = TwoLayers();
-  auto cache = KvCacheStorage::Allocate(layout, /*slots=*/3, /*capacity_tokens=*/16, allocator);
+  auto cache = KvCacheStorage::Allocate(layout, /*slots=*/3, /*capacity_tokens=*/16, devices);
   ASSERT_TRUE(cache.ok());
   const KvRow rows[] = {{2, 5}, {0, 16}};
   const auto views = (*cache)->Bind(rows);
@@ -54,9 +61,9 @@ TEST(KvCacheTest, PlanesLieApartAndViewsFollowTheRows) {
 }
 
 TEST(KvCacheTest, RowsAreChecked) {
-  HostAllocator allocator;
+  const SessionDevices devices = HostOnly();
   const KvLayout layout = TwoLayers();
-  auto cache = KvCacheStorage::Allocate(layout, 2, 16, allocator);
+  auto cache = KvCacheStorage::Allocate(layout, 2, 16, devices);
   ASSERT_TRUE(cache.ok());
   EXPECT_FALSE((*cache)->Bind({}).ok());
   for (const std::vector<KvRow>& rows :
@@ -66,16 +73,16 @@ TEST(KvCacheTest, RowsAreChecked) {
 }
 
 TEST(KvCacheTest, AbsurdSizesAreRefused) {
-  HostAllocator allocator;
+  const SessionDevices devices = HostOnly();
   const KvLayout layout = TwoLayers();
-  EXPECT_EQ(KvCacheStorage::Allocate(layout, 65536, INT32_MAX, allocator).status().code(),
+  EXPECT_EQ(KvCacheStorage::Allocate(layout, 65536, INT32_MAX, devices).status().code(),
             StatusCode::kInvalidArgument);
 }
 
 TEST(KvCacheTest, CarriedStateSwapsAndIsCutBack) {
-  HostAllocator allocator;
+  const SessionDevices devices = HostOnly();
   const KvLayout layout = OneCarried();
-  auto made = KvCacheStorage::Allocate(layout, 1, 4, allocator);
+  auto made = KvCacheStorage::Allocate(layout, 1, 4, devices);
   ASSERT_TRUE(made.ok());
   KvCacheStorage& cache = **made;
   Tensor present = cache.CarriedPresent(0, {0, 0});
@@ -95,10 +102,10 @@ TEST(KvCacheTest, CarriedStateSwapsAndIsCutBack) {
 }
 
 TEST(KvCachePoolTest, HandsOutWhatItHas) {
-  HostAllocator allocator;
+  const SessionDevices devices = HostOnly();
   const KvLayout layout = TwoLayers();
   KvCachePool pool;
-  pool.Add(*KvCacheStorage::Allocate(layout, 1, 4, allocator));
+  pool.Add(*KvCacheStorage::Allocate(layout, 1, 4, devices));
   std::unique_ptr<KvCacheStorage> cache = pool.Take();
   ASSERT_NE(cache, nullptr);
   EXPECT_EQ(pool.Take(), nullptr);

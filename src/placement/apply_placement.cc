@@ -1,0 +1,241 @@
+#include "placement/apply_placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "placement/cut_edges.h"
+#include "placement/float_node_info.h"
+#include "provider/provider.h"
+
+namespace lamina {
+namespace {
+
+constexpr int kCastVersion = 13;
+
+class CastInserter {
+ public:
+  CastInserter(Graph& graph, Placement& placement, std::span<const PlacementDevice> devices,
+               const ConstantValues& constants)
+      : graph_(graph), placement_(placement), devices_(devices), constants_(constants) {}
+
+  Status Insert() {
+    const auto num_nodes = static_cast<int32_t>(graph_.nodes().size());
+    for (int32_t i = 0; i < num_nodes; ++i) {
+      if (placement_.nodes[static_cast<size_t>(i)].with_casts) LAMINA_RETURN_IF_ERROR(WrapNode(NodeId{i}));
+    }
+    return Status();
+  }
+
+ private:
+  Status WrapNode(NodeId id) {
+    const std::vector<ValueId> inputs = graph_.node(id).inputs;
+    const std::vector<ValueId> outputs = graph_.node(id).outputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].valid()) continue;
+      const ValueType type = graph_.value(inputs[i]).type;
+      if (InFloat(type) == type) continue;
+      const ValueId cast = MakeValue(inputs[i], InFloat(type), "/InFloat");
+      LAMINA_RETURN_IF_ERROR(AddCast(id, inputs[i], cast));
+      graph_.SetInput(id, static_cast<int>(i), cast);
+    }
+    for (const ValueId output : outputs) {
+      if (!output.valid()) continue;
+      const ValueType type = graph_.value(output).type;
+      if (InFloat(type) == type) continue;
+      const ValueId cast = MakeValue(output, type, "/Cast");
+      graph_.mutable_value(output).type = InFloat(type);
+      // The cast takes over every reader, then reads the output itself.
+      const NodeId node = AddCastNode(id, {}, cast);
+      graph_.ReplaceUses(output, cast);
+      graph_.SetInput(node, 0, output);
+      LAMINA_RETURN_IF_ERROR(PlaceCast(id, node));
+    }
+    return Status();
+  }
+
+  ValueId MakeValue(ValueId like, ValueType type, const char* suffix) {
+    const std::string name = graph_.value(like).name.str() + suffix;
+    const std::optional<SymbolicShape> shape = graph_.value(like).shape;
+    return graph_.MakeValue(graph_.GenerateValueName(name).view(), type, shape);
+  }
+
+  NodeId AddCastNode(NodeId around, ValueId input, ValueId output) {
+    const auto to = static_cast<int64_t>(graph_.value(output).type.element);
+    std::vector<Attribute> attributes{Attribute{graph_.names().Intern("to"), to, Name()}};
+    const std::string name = graph_.node(around).name.str() + "/Cast";
+    return graph_.AddNode(name, "Cast", "", kCastVersion, {input}, {output}, std::move(attributes));
+  }
+
+  Status AddCast(NodeId around, ValueId input, ValueId output) {
+    return PlaceCast(around, AddCastNode(around, input, output));
+  }
+
+  // Where the node runs that it is for.
+  Status PlaceCast(NodeId around, NodeId cast) {
+    NodePlacement placed = placement_.nodes[static_cast<size_t>(around.index)];
+    placed.with_casts = false;
+    const PlacementDevice& device = devices_[static_cast<size_t>(placed.device)];
+    const GraphNodeInfo info(graph_, cast, constants_, device.description, {});
+    LAMINA_ASSIGN_OR_RETURN(placed.kernel, device.provider->kernel_registry().Lookup(info));
+    placement_.nodes.resize(graph_.nodes().size());
+    placement_.nodes[static_cast<size_t>(cast.index)] = placed;
+    return Status();
+  }
+
+  Graph& graph_;
+  Placement& placement_;
+  std::span<const PlacementDevice> devices_;
+  const ConstantValues& constants_;
+};
+
+class CopyInserter {
+ public:
+  CopyInserter(Graph& graph, const Placement& placement, std::span<const PlacementDevice> devices,
+               std::span<const ValueId> cached_values)
+      : graph_(graph),
+        devices_(devices),
+        locations_(graph, placement, devices),
+        cached_(cached_values.begin(), cached_values.end()) {
+    for (const NodePlacement& node : placement.nodes) {
+      placed_.node_device.push_back(node.device);
+      placed_.kernels.push_back(node.kernel);
+    }
+  }
+
+  PlacedGraph Insert() {
+    const size_t num_values = graph_.values().size();
+    std::vector<std::vector<CopyRoute>> routes(num_values);
+    for (size_t i = 0; i < num_values; ++i) {
+      const ValueId id{static_cast<int32_t>(i)};
+      placed_.value_device.push_back(locations_.Home(id));
+      routes[i] = locations_.Routes(id);
+    }
+    for (size_t i = 0; i < num_values; ++i) {
+      if (!routes[i].empty()) CopyValue(ValueId{static_cast<int32_t>(i)}, routes[i]);
+    }
+    return std::move(placed_);
+  }
+
+ private:
+  void CopyValue(ValueId id, const std::vector<CopyRoute>& routes) {
+    const ValueInfo& value = graph_.value(id);
+    const bool is_cached = cached_.count(id) > 0 && locations_.StaysInCache(id);
+    // An input that lies where its only readers are, an output that the caller fetches.
+    const bool is_input = value.is_graph_input && !value.is_graph_output;
+    if (is_input && (is_cached || (routes.size() == 1 && !locations_.IsReadAt(id, locations_.host())))) {
+      placed_.value_device[static_cast<size_t>(id.index)] = routes.front().to;
+      return;
+    }
+    const int32_t host = locations_.host();
+    const bool is_fetched = value.is_graph_output && routes.size() == 1 && !locations_.IsReadAt(id, host);
+    if (is_cached || is_fetched) return;
+    const std::vector<Use> uses = value.uses;
+    std::map<int32_t, ValueId> copies;  // by device
+    for (const CopyRoute& route : routes) {
+      const auto source = copies.find(route.from);
+      copies[route.to] = AddCopy(source == copies.end() ? id : source->second, route.to);
+    }
+    const bool output_moves = graph_.value(id).is_graph_output && copies.count(host) > 0;
+    if (output_moves) MoveOutput(id, copies.at(host), routes, copies);
+    for (const Use& use : uses) {
+      const auto copy = copies.find(locations_.ReadAt(use));
+      if (use.input_index != Use::kCapture) {
+        graph_.SetInput(use.node, use.input_index, copy == copies.end() ? id : copy->second);
+      } else if (copy != copies.end() && !output_moves) {
+        Recapture(use.node, id, copy->second);
+      }
+    }
+  }
+
+  // The copy on the host becomes the graph's output, and what bodies capture. The copies keep reading `id`.
+  void MoveOutput(ValueId id, ValueId host_copy, const std::vector<CopyRoute>& routes,
+                  const std::map<int32_t, ValueId>& copies) {
+    graph_.ReplaceUses(id, host_copy);
+    for (const CopyRoute& route : routes) {
+      if (route.from == locations_.host()) continue;
+      graph_.SetInput(copy_nodes_.at(copies.at(route.to).index), 0, id);
+    }
+  }
+
+  ValueId AddCopy(ValueId source, int32_t to) {
+    const std::string device = devices_[static_cast<size_t>(to)].description.device.ToString();
+    const std::string name = fmt::format("{}/Copy to {}", graph_.value(source).name.view(), device);
+    const ValueType type = graph_.value(source).type;
+    const std::optional<SymbolicShape> shape = graph_.value(source).shape;
+    const ValueId copy = graph_.MakeValue(graph_.GenerateValueName(name).view(), type, shape);
+    const NodeId node = graph_.AddNode(name, kCopyOperator, kCopyDomain, 1, {source}, {copy});
+    placed_.node_device.resize(graph_.nodes().size(), NodePlacement::kNone);
+    placed_.kernels.resize(graph_.nodes().size(), nullptr);
+    placed_.node_device[static_cast<size_t>(node.index)] = to;
+    placed_.value_device.resize(graph_.values().size(), to);
+    copy_nodes_[copy.index] = node;
+    return copy;
+  }
+
+  // The bodies of `node` capture `to` instead of `from`.
+  void Recapture(NodeId node, ValueId from, ValueId to) {
+    for (Graph* body : graph_.node(node).Subgraphs()) {
+      for (size_t i = 0; i < body->values().size(); ++i) {
+        const ValueId captured{static_cast<int32_t>(i)};
+        if (body->value(captured).outer != from) continue;
+        body->ReplaceUses(captured, body->CaptureOuter(to));
+        break;
+      }
+    }
+  }
+
+  Graph& graph_;
+  std::span<const PlacementDevice> devices_;
+  ValueLocations locations_;
+  std::set<ValueId> cached_;
+  PlacedGraph placed_;
+  std::unordered_map<int32_t, NodeId> copy_nodes_;  // by index of the value they make
+};
+
+}  // namespace
+
+bool IsCopy(const Node& node) { return node.op_type == kCopyOperator && node.domain == kCopyDomain; }
+
+Result<PlacedGraph> ApplyPlacement(Graph& graph, const Placement& placement,
+                                   std::span<const PlacementDevice> devices, const ConstantValues& constants,
+                                   std::span<const ValueId> cached_values) {
+  Placement extended = placement;
+  LAMINA_RETURN_IF_ERROR(CastInserter(graph, extended, devices, constants).Insert());
+  return CopyInserter(graph, extended, devices, cached_values).Insert();
+}
+
+Result<std::vector<NodeId>> ExecutionOrder(const Graph& graph) {
+  LAMINA_ASSIGN_OR_RETURN(const std::vector<NodeId> sorted, graph.TopologicalOrder());
+  std::vector<NodeId> order;
+  order.reserve(sorted.size());
+  std::vector<NodeId> first;                                   // copies of what no node makes
+  std::unordered_map<int32_t, std::vector<NodeId>> copies_of;  // by producer
+  for (const NodeId id : sorted) {
+    if (!IsCopy(graph.node(id))) continue;
+    const NodeId producer = graph.value(graph.node(id).inputs[0]).producer;
+    if (producer.valid()) {
+      copies_of[producer.index].push_back(id);
+    } else {
+      first.push_back(id);
+    }
+  }
+  const auto add = [&](auto&& self, NodeId id) -> void {
+    order.push_back(id);
+    const auto copies = copies_of.find(id.index);
+    if (copies == copies_of.end()) return;
+    for (const NodeId copy : copies->second) self(self, copy);
+  };
+  for (const NodeId id : first) add(add, id);
+  for (const NodeId id : sorted) {
+    if (!IsCopy(graph.node(id))) add(add, id);
+  }
+  return order;
+}
+
+}  // namespace lamina

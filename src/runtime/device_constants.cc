@@ -1,0 +1,127 @@
+#include "runtime/device_constants.h"
+
+#include "base/error.h"
+
+namespace lamina {
+namespace {
+
+constexpr uint64_t kAlignment = 256;
+
+uint64_t RoundUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+DeviceConstants::~DeviceConstants() {
+  for (size_t device = 0; device < blocks_.size(); ++device)
+    devices_[device].memory->Free(blocks_[device].memory);
+}
+
+const Value* DeviceConstants::Use(int32_t device, const Value& host, const Initializer& initializer) {
+  Constant*& constant = by_host_[{device, &host}];
+  if (!constant) {
+    constants_.push_back({Value(), &host, &initializer, device, 0});
+    constant = &constants_.back();
+    by_value_[&constant->value] = constant;
+  }
+  ++constant->uses;
+  return &constant->value;
+}
+
+void DeviceConstants::EndUse(const Value* constant) { --by_value_.at(constant)->uses; }
+
+size_t DeviceConstants::ReservePacked(int32_t device, uint64_t bytes) {
+  rooms_.push_back({device, bytes, nullptr});
+  return rooms_.size() - 1;
+}
+
+Status DeviceConstants::AllocateBlocks() {
+  blocks_.assign(devices_.size(), {});
+  std::vector<Constant*> placed;
+  std::vector<uint64_t> offsets;
+  const auto reserve = [&](int32_t device, uint64_t bytes) {
+    uint64_t& end = blocks_[static_cast<size_t>(device)].size_bytes;
+    const uint64_t offset = end;
+    end += RoundUp(bytes);
+    return offset;
+  };
+  for (Constant& constant : constants_) {
+    if (constant.uses == 0) continue;
+    placed.push_back(&constant);
+    offsets.push_back(reserve(constant.device, constant.host->tensor().size_bytes()));
+  }
+  std::vector<uint64_t> room_offsets;
+  for (const Room& room : rooms_) room_offsets.push_back(reserve(room.device, room.size_bytes));
+  for (size_t device = 0; device < devices_.size(); ++device) {
+    if (blocks_[device].size_bytes == 0) continue;
+    Result<void*> memory = devices_[device].memory->Reserve(blocks_[device].size_bytes);
+    if (!memory.ok()) return memory.status().WithContext("weights on " + devices_[device].name());
+    blocks_[device].memory = *memory;
+  }
+  const auto at = [&](int32_t device, uint64_t offset) -> void* {
+    return static_cast<std::byte*>(blocks_[static_cast<size_t>(device)].memory) + offset;
+  };
+  for (size_t i = 0; i < placed.size(); ++i) PlaceAt(*placed[i], at(placed[i]->device, offsets[i]));
+  for (size_t i = 0; i < rooms_.size(); ++i) rooms_[i].memory = at(rooms_[i].device, room_offsets[i]);
+  return Status();
+}
+
+void DeviceConstants::PlaceAt(Constant& constant, void* memory) {
+  const Tensor& host = constant.host->tensor();
+  constant.value =
+      Value(Tensor::View(host.type(), host.shape(), memory, host.size_bytes(), DeviceOf(constant).device()));
+}
+
+Status DeviceConstants::Load(const Progress& progress) {
+  LAMINA_RETURN_IF_ERROR(AllocateBlocks());
+  std::vector<Constant*> used;
+  for (Constant& constant : constants_) {
+    if (constant.uses > 0) used.push_back(&constant);
+  }
+  return Fill(used, progress);
+}
+
+Status DeviceConstants::Fill(const std::vector<Constant*>& constants, const Progress& progress) {
+  std::map<IExternalDataLoader*, std::vector<ExternalDataItem>> batches;
+  for (Constant* constant : constants) {
+    const SessionDevice& device = DeviceOf(*constant);
+    const Tensor& host = constant->host->tensor();
+    Tensor& tensor = constant->value.tensor();
+    IExternalDataLoader* loader = device.provider->external_data_loader();
+    if (loader && data_ && constant->initializer->is_external() && loader->CanLoad(device.device())) {
+      LAMINA_ASSIGN_OR_RETURN(const FileRange range, data_->Locate(*constant->initializer));
+      batches[loader].push_back({constant->initializer->name.view(), range.file, range.offset_bytes,
+                                 range.length_bytes, host.type(), tensor.mutable_raw_data(),
+                                 device.device()});
+      continue;
+    }
+    const Status copied = device.CopyFromHost(host.raw_data(), tensor.mutable_raw_data(), host.size_bytes());
+    LAMINA_RETURN_IF_ERROR(
+        copied.WithContext(fmt::format("weight '{}'", constant->initializer->name.view())));
+    if (progress) LAMINA_RETURN_IF_ERROR(progress(host.size_bytes()));
+  }
+  for (const auto& [loader, items] : batches) {
+    LAMINA_RETURN_IF_ERROR(loader->LoadBatch(items, {progress}));
+  }
+  return Status();
+}
+
+Result<DeviceConstants::Temporary> DeviceConstants::LoadTemporarily(const Value* value,
+                                                                    const Progress& progress) {
+  Constant& constant = *by_value_.at(value);
+  if (constant.value.defined()) return Temporary();
+  LAMINA_ASSIGN_OR_RETURN(void* memory,
+                          DeviceOf(constant).memory->Alloc(constant.host->tensor().size_bytes()));
+  PlaceAt(constant, memory);
+  Temporary temporary(this, value);
+  LAMINA_RETURN_IF_ERROR(Fill({&constant}, progress));
+  return temporary;
+}
+
+DeviceConstants::Temporary::~Temporary() {
+  if (!constants_) return;
+  Constant& constant = *constants_->by_value_.at(constant_);
+  constants_->DeviceOf(constant).memory->Free(constant.value.tensor().mutable_raw_data());
+  constant.value = Value();
+}
+
+}  // namespace lamina
