@@ -101,7 +101,7 @@ class CopyInserter {
       : graph_(graph),
         devices_(devices),
         locations_(graph, placement, devices),
-        cached_(cached_values.begin(), cached_values.end()) {
+        cached_(locations_.StayInCache(cached_values)) {
     for (const NodePlacement& node : placement.nodes) {
       placed_.node_device.push_back(node.device);
       placed_.kernels.push_back(node.kernel);
@@ -114,7 +114,7 @@ class CopyInserter {
     for (size_t i = 0; i < num_values; ++i) {
       const ValueId id{static_cast<int32_t>(i)};
       placed_.value_device.push_back(locations_.Home(id));
-      routes[i] = locations_.Routes(id);
+      routes[i] = locations_.Routes(id, /*fetched=*/cached_.count(id) == 0);
     }
     for (size_t i = 0; i < num_values; ++i) {
       if (!routes[i].empty()) CopyValue(ValueId{static_cast<int32_t>(i)}, routes[i]);
@@ -125,23 +125,21 @@ class CopyInserter {
  private:
   void CopyValue(ValueId id, const std::vector<CopyRoute>& routes) {
     const ValueInfo& value = graph_.value(id);
-    const bool is_cached = cached_.count(id) > 0 && locations_.StaysInCache(id);
-    // An input that lies where its only readers are, an output that the caller fetches.
-    const bool is_input = value.is_graph_input && !value.is_graph_output;
-    if (is_input && (is_cached || (routes.size() == 1 && !locations_.IsReadAt(id, locations_.host())))) {
-      placed_.value_device[static_cast<size_t>(id.index)] = routes.front().to;
+    const int32_t host = locations_.host();
+    const bool has_one_place = routes.size() == 1 && !locations_.IsReadAt(id, host);
+    if (has_one_place && value.is_graph_input && !value.is_graph_output) {
+      placed_.value_device[static_cast<size_t>(id.index)] = routes.front().to;  // brought by the caller
       return;
     }
-    const int32_t host = locations_.host();
-    const bool is_fetched = value.is_graph_output && routes.size() == 1 && !locations_.IsReadAt(id, host);
-    if (is_cached || is_fetched) return;
+    const bool is_fetched = value.is_graph_output && cached_.count(id) == 0;
+    if (has_one_place && is_fetched && routes.front().to == host) return;
     const std::vector<Use> uses = value.uses;
     std::map<int32_t, ValueId> copies;  // by device
     for (const CopyRoute& route : routes) {
       const auto source = copies.find(route.from);
       copies[route.to] = AddCopy(source == copies.end() ? id : source->second, route.to);
     }
-    const bool output_moves = graph_.value(id).is_graph_output && copies.count(host) > 0;
+    const bool output_moves = is_fetched && copies.count(host) > 0;
     if (output_moves) MoveOutput(id, copies.at(host), routes, copies);
     for (const Use& use : uses) {
       const auto copy = copies.find(locations_.ReadAt(use));

@@ -33,8 +33,8 @@ struct PlacedGraph {
 // Adds casts and copies to `graph`, which is the graph of the placement.
 //
 // Inputs of the graph that one device alone reads lie there: whoever runs the graph brings them. Outputs lie
-// where they are made, or on the host where something else reads them there. `cached_values` are never
-// copied. UNSUPPORTED where a cast has no kernel.
+// where they are made, or on the host where something else reads them there. `cached_values` as in
+// PartitionRequest. UNSUPPORTED where a cast has no kernel.
 Result<PlacedGraph> ApplyPlacement(Graph& graph, const Placement& placement,
                                    std::span<const PlacementDevice> devices, const ConstantValues& constants,
                                    std::span<const ValueId> cached_values);

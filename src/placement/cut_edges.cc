@@ -60,7 +60,7 @@ bool ValueLocations::NeedsHost(int32_t from, int32_t to) const {
          devices_[static_cast<size_t>(from)].provider != devices_[static_cast<size_t>(to)].provider;
 }
 
-std::vector<CopyRoute> ValueLocations::Routes(ValueId id) const {
+std::vector<CopyRoute> ValueLocations::Routes(ValueId id, bool fetched) const {
   const ValueInfo& value = graph_.value(id);
   const bool is_constant = value.initializer.valid() && !value.is_graph_input;
   if (is_constant || value.outer.valid()) return {};
@@ -70,7 +70,7 @@ std::vector<CopyRoute> ValueLocations::Routes(ValueId id) const {
   readers.erase(home);
   const bool through_host =
       std::any_of(readers.begin(), readers.end(), [&](int32_t reader) { return NeedsHost(home, reader); });
-  if (home != host() && (value.is_graph_output || through_host)) readers.insert(host());
+  if (home != host() && ((value.is_graph_output && fetched) || through_host)) readers.insert(host());
   std::vector<CopyRoute> routes;
   if (readers.erase(host()) > 0) routes.push_back({home, host()});
   for (const int32_t reader : readers) {
@@ -84,11 +84,19 @@ bool ValueLocations::IsReadAt(ValueId id, int32_t device) const {
   return std::any_of(uses.begin(), uses.end(), [&](const Use& use) { return ReadAt(use) == device; });
 }
 
-bool ValueLocations::StaysInCache(ValueId id) const {
-  const std::vector<CopyRoute> routes = Routes(id);
-  if (routes.empty()) return true;
-  if (graph_.value(id).is_graph_input && graph_.value(id).is_graph_output) return false;
-  return routes.size() == 1 && !IsReadAt(id, host());
+std::set<ValueId> ValueLocations::StayInCache(std::span<const ValueId> cached_values) const {
+  std::set<ValueId> staying;
+  for (size_t i = 0; i + 1 < cached_values.size(); i += 2) {
+    const ValueId past = cached_values[i];
+    const ValueId present = cached_values[i + 1];
+    const int32_t device = Home(present);
+    const std::vector<Use>& uses = graph_.value(past).uses;
+    const bool stays =
+        !graph_.value(past).is_graph_output &&
+        std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return ReadAt(use) == device; });
+    if (stays) staying.insert({past, present});
+  }
+  return staying;
 }
 
 std::vector<CutEdge> FindCutEdges(const Graph& graph, const Placement& placement,
@@ -96,13 +104,14 @@ std::vector<CutEdge> FindCutEdges(const Graph& graph, const Placement& placement
                                   std::span<const ValueId> cached_values, const SymbolBounds& bounds) {
   if (devices.size() < 2) return {};
   const ValueLocations locations(graph, placement, devices);
-  const std::set<ValueId> cached(cached_values.begin(), cached_values.end());
+  const std::set<ValueId> cached = locations.StayInCache(cached_values);
   std::vector<CutEdge> edges = CacheRowEdges(graph, placement, locations.host(), cached, bounds);
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const ValueId id{static_cast<int32_t>(i)};
-    if (cached.count(id) > 0 && locations.StaysInCache(id)) continue;
+    const bool is_cached = cached.count(id) > 0;
+    if (is_cached && graph.value(id).is_graph_input) continue;
     const Result<uint64_t> bytes = LargestBytes(graph, id, bounds);
-    for (const CopyRoute& route : locations.Routes(id)) {
+    for (const CopyRoute& route : locations.Routes(id, /*fetched=*/!is_cached)) {
       edges.push_back({id, graph.value(id).name.str(), route.from, route.to, bytes.ok() ? *bytes : 0});
     }
   }

@@ -41,7 +41,8 @@ struct PartitionRequest {
 
   // By node index, empty or kNone where nothing is asked for: the device the caller wants. Rules come first.
   std::span<const int32_t> requested;
-  // Inputs and outputs of the graph that live in a KV cache: no cut edges.
+  // Inputs and outputs of the graph that a KV cache can hold, in pairs: a past, the present that follows it.
+  // Where both are on one device they cross nothing.
   std::span<const ValueId> cached_values;
   // By device; empty, or null where the device has no budget of this kind. The partitioner resets them, and
   // charges nothing: see ChargePlacement.

@@ -123,7 +123,7 @@ Result<OptionValues> Parse(const SessionOptions& options) {
 
 // The text of a rule option; empty where it is unset.
 std::string RulesOf(const OptionValues& values, const char* key) {
-  return values.HasValue(key) ? values.String(key) : std::string();
+  return values.HasValue(key) ? values.Text(key) : std::string();
 }
 
 }  // namespace

@@ -240,8 +240,8 @@ std::vector<ValueId> SessionImpl::StateValues() const {
   if (!decoder_) return values;
   const Graph& graph = *model_->graph;
   for (const StatePair& pair : StatePairsOf(graph, *decoder_)) {
-    if (pair.input >= 0) values.push_back(graph.inputs()[static_cast<size_t>(pair.input)]);
-    if (pair.output >= 0) values.push_back(graph.outputs()[static_cast<size_t>(pair.output)]);
+    values.push_back(graph.inputs()[static_cast<size_t>(pair.input)]);
+    values.push_back(graph.outputs()[static_cast<size_t>(pair.output)]);
   }
   return values;
 }
@@ -289,7 +289,11 @@ Status SessionImpl::PlanExecution(const SessionConfig& config) {
   bounds.context_length_tokens = ContextLength(config);
   const std::vector<ValueId> state_values = StateValues();
   const auto in_cache = [&](ValueId id) {
-    return std::find(state_values.begin(), state_values.end(), id) != state_values.end();
+    const auto found = std::find(state_values.begin(), state_values.end(), id);
+    if (found == state_values.end()) return false;
+    // A pair on two devices is kept on the host, from where it is brought and fetched.
+    const size_t pair = static_cast<size_t>(found - state_values.begin()) / 2 * 2;
+    return executable_->DeviceOf(state_values[pair]) == executable_->DeviceOf(state_values[pair + 1]);
   };
   Result<std::unique_ptr<PlannedFrames>> frames =
       PlannedFrames::Create(*executable_, constants_, lasting_->devices, bounds, in_cache);

@@ -66,7 +66,7 @@ class SessionImpl {
   Status InferTypes(const SessionConfig& config, const LoadOptions& load_options);
   // Decides where nodes run and makes the graph ready for it. Nothing where the host is the only device.
   Status PlaceNodes(const SessionConfig& config);
-  // Inputs and outputs that a KV cache can hold, as values of the graph.
+  // Inputs and outputs that a KV cache can hold, as values of the graph: a past, its present, and so on.
   std::vector<ValueId> StateValues() const;
   Status CreateKvCaches(const SessionConfig& config);
   Status PlanExecution(const SessionConfig& config);

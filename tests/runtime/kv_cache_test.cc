@@ -111,7 +111,7 @@ TEST(KvCachePoolTest, HandsOutWhatItHas) {
   EXPECT_EQ(pool.Take(), nullptr);
   pool.Add(std::move(cache));
   EXPECT_NE(pool.Take(), nullptr);
-  EXPECT_EQ(allocator.GetStats().in_use_bytes, 0u);
+  EXPECT_EQ(devices[0].memory->GetStats().in_use_bytes, 0u);
 }
 
 }  // namespace
