@@ -542,7 +542,8 @@ bool SessionImpl::IsBorrowed(const RunBinding& binding, const Operand& operand, 
 
 Status SessionImpl::CheckHolds(const Tensor& bound, const Tensor& tensor, size_t index) const {
   const bool holds = bound.type() == tensor.type() && bound.capacity_bytes() >= tensor.size_bytes() &&
-                     tensor.type() != DataType::kString && bound.device().is_host();
+                     tensor.type() != DataType::kString &&
+                     (bound.device().is_host() || bound.device() == tensor.device());
   if (holds) return Status();
   return InvalidArgumentError(
       "output {} '{}' is {}{}, which the tensor bound to it ({}, {} bytes on {}) does not hold", index,
