@@ -1,4 +1,4 @@
-# Installs the build in BINARY_DIR to a fresh folder, builds examples/hello_lamina against it, runs both.
+# Installs the build in BINARY_DIR to a fresh folder, builds the examples against it and runs them.
 #   cmake -D SOURCE_DIR=... -D BINARY_DIR=... -D CXX_COMPILER=... -D VERSION=... -P hello_lamina.cmake
 set(work ${BINARY_DIR}/install_test)
 file(REMOVE_RECURSE ${work})
@@ -24,3 +24,14 @@ run(${work}/build/hello_lamina)
 if(NOT output MATCHES "Lamina ${VERSION}")
   message(FATAL_ERROR "hello_lamina says '${output}'")
 endif()
+
+# The provider plugins, as their authors would build them, loaded by the installed command.
+foreach(plugin simulated_accelerator c_provider)
+  run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/examples/${plugin} -B ${work}/${plugin} -G Ninja
+      -D CMAKE_PREFIX_PATH=${work}/prefix -D CMAKE_CXX_COMPILER=${CXX_COMPILER} -D CMAKE_BUILD_TYPE=Release)
+  run(${CMAKE_COMMAND} --build ${work}/${plugin})
+  run(${work}/prefix/bin/lamina devices --provider-library ${work}/${plugin}/lib${plugin}.so)
+  if(output MATCHES "not available" OR NOT output MATCHES "[gn]pu:0 ")
+    message(FATAL_ERROR "with ${plugin} the installed command says\n${output}")
+  endif()
+endforeach()

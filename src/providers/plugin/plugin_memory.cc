@@ -121,12 +121,9 @@ Status PluginDataTransfer::CopyAsync(const MemoryCopy& copy, Stream* stream) {
   described.size_bytes = copy.size_bytes;
   LAMINA_ASSIGN_OR_RETURN(described.source_device, devices_.IndexOf(copy.source_device));
   LAMINA_ASSIGN_OR_RETURN(described.destination_device, devices_.IndexOf(copy.destination_device));
+  // Without a stream of the plugin's the copy is done on return.
   LaminaSyncStreamImpl* plugin_stream = nullptr;
-  if (stream) {
-    auto* own = dynamic_cast<PluginStream*>(stream);
-    if (!own) return InternalError("a copy was put on a stream of another provider");
-    plugin_stream = &own->impl();
-  }
+  if (auto* own = dynamic_cast<PluginStream*>(stream)) plugin_stream = &own->impl();
   const LaminaMemoryCopy* copies[] = {&described};
   LaminaStatus* status = transfer_.Copy(&transfer_, copies, 1, plugin_stream);
   if (!status) return Status();

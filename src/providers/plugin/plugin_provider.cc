@@ -135,15 +135,15 @@ Result<std::unique_ptr<Allocator>> PluginProvider::CreateAllocator(const Device&
 }
 
 Result<std::unique_ptr<Stream>> PluginProvider::CreateStream(const Device& device, StreamPurpose purpose) {
-  if (!ep_->CreateSyncStream) return std::unique_ptr<Stream>();
   LAMINA_ASSIGN_OR_RETURN(const int32_t index, map_.IndexOf(device));
   if (index == LAMINA_HOST_DEVICE) return InternalError("provider {} does not serve the host", name_);
+  if (!ep_->CreateSyncStream) return MakeSynchronousStream(device);
   LaminaSyncStreamImpl* stream = nullptr;
   const LaminaStreamPurpose abi_purpose =
       purpose == StreamPurpose::kCopy ? LAMINA_STREAM_COPY : LAMINA_STREAM_COMPUTE;
   LAMINA_RETURN_IF_ERROR(
       TakeStatus(ep_->CreateSyncStream(ep_, index, abi_purpose, &stream)).WithContext(device.ToString()));
-  if (!stream) return std::unique_ptr<Stream>();
+  if (!stream) return MakeSynchronousStream(device);
   LAMINA_RETURN_IF_ERROR(PluginStream::Check(stream).WithContext(device.ToString()));
   return std::unique_ptr<Stream>(std::make_unique<PluginStream>(*stream, device));
 }

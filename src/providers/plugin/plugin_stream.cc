@@ -35,15 +35,40 @@ class PluginNotification : public Notification {
 
  private:
   Status Take(LaminaStatus* status) const {
-    if (!status) return Status();
-    return TakeStatus(status, device_.ToString()).WithContext(device_.ToString());
+    return status ? TakeStatus(status, device_.ToString()) : Status();
   }
 
   LaminaSyncNotificationImpl& notification_;
   const Device device_;
 };
 
+class DoneNotification : public Notification {
+ public:
+  Status Record() override { return {}; }
+  Status WaitOnStream(Stream&) override { return {}; }
+  Status WaitOnHost() override { return {}; }
+};
+
+class SynchronousStream : public Stream {
+ public:
+  explicit SynchronousStream(Device device) : device_(device) {}
+  Device device() const override { return device_; }
+  void* handle() const override { return nullptr; }
+  Status Flush() override { return {}; }
+  Status Synchronize() override { return {}; }
+  Result<std::unique_ptr<Notification>> CreateNotification() override {
+    return std::unique_ptr<Notification>(std::make_unique<DoneNotification>());
+  }
+
+ private:
+  const Device device_;
+};
+
 }  // namespace
+
+std::unique_ptr<Stream> MakeSynchronousStream(Device device) {
+  return std::make_unique<SynchronousStream>(device);
+}
 
 Status PluginStream::Check(const LaminaSyncStreamImpl* stream) {
   constexpr std::string_view kWhat = "its stream";
@@ -55,18 +80,15 @@ Status PluginStream::Check(const LaminaSyncStreamImpl* stream) {
 
 Status PluginStream::Flush() {
   if (!stream_.Flush) return Status();
-  return TakeStatus(stream_.Flush(&stream_), device_.ToString()).WithContext(device_.ToString());
+  return TakeStatus(stream_.Flush(&stream_), device_.ToString());
 }
 
-Status PluginStream::Synchronize() {
-  return TakeStatus(stream_.Synchronize(&stream_), device_.ToString()).WithContext(device_.ToString());
-}
+Status PluginStream::Synchronize() { return TakeStatus(stream_.Synchronize(&stream_), device_.ToString()); }
 
 Result<std::unique_ptr<Notification>> PluginStream::CreateNotification() {
   LaminaSyncNotificationImpl* notification = nullptr;
-  LAMINA_RETURN_IF_ERROR(
-      TakeStatus(stream_.CreateNotification(&stream_, &notification)).WithContext(device_.ToString()));
-  LAMINA_RETURN_IF_ERROR(PluginNotification::Check(notification).WithContext(device_.ToString()));
+  LAMINA_RETURN_IF_ERROR(TakeStatus(stream_.CreateNotification(&stream_, &notification), device_.ToString()));
+  LAMINA_RETURN_IF_ERROR(PluginNotification::Check(notification));
   return std::unique_ptr<Notification>(std::make_unique<PluginNotification>(*notification, device_));
 }
 

@@ -8,6 +8,7 @@
 
 namespace lamina::plugin {
 
+// Errors do not name the device: who waits for several streams says which it was.
 class PluginStream : public Stream {
  public:
   // INTERNAL where a required entry is missing.
@@ -31,5 +32,8 @@ class PluginStream : public Stream {
   LaminaSyncStreamImpl& stream_;
   const Device device_;
 };
+
+// The stream of a device whose kernels and copies are done when they return.
+std::unique_ptr<Stream> MakeSynchronousStream(Device device);
 
 }  // namespace lamina::plugin
