@@ -6,9 +6,11 @@
 #include <map>
 #include <random>
 
+#include "../examples/simulated_accelerator/simulated_accelerator.h"
 #include "generate/engine.h"
 #include "model/onnx/model_reader.h"
 #include "placement/layers.h"
+#include "providers/plugin/plugin_provider.h"
 #include "runtime/data_set.h"
 #include "runtime/session_impl.h"
 #include "support/test_accelerator.h"
@@ -47,27 +49,89 @@ SessionOptions WithRules(const std::string& rules) {
   return options;
 }
 
+// What devices did.
+struct Activity {
+  int64_t copies = 0;
+  int64_t copy_bytes = 0;
+  int64_t allocations = 0;
+  friend Activity operator-(const Activity& a, const Activity& b) {
+    return {a.copies - b.copies, a.copy_bytes - b.copy_bytes, a.allocations - b.allocations};
+  }
+};
+
+enum class Accelerator {
+  kInTree,     // tests/support/test_accelerator.h
+  kSimulated,  // the plugin of examples/simulated_accelerator
+};
+
+// An environment with two devices of the accelerator.
 class DeviceRunTest : public ::testing::Test {
  protected:
-  DeviceRunTest() : env_(*Env::Create({2})) { Register({}); }
+  explicit DeviceRunTest(Accelerator accelerator = Accelerator::kInTree)
+      : accelerator_(accelerator), env_(*Env::Create({2})) {
+    if (accelerator == Accelerator::kInTree) {
+      EXPECT_TRUE(env_->impl().RegisterProvider(MakeTestAccelerator(&log_)).ok());
+    } else {
+      const Status status =
+          env_->RegisterProviderLibrary("", std::string(LAMINA_BINARY_DIR) + "/libsimulated_accelerator.so");
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+  }
   ~DeviceRunTest() override {
     EXPECT_EQ(log_.memory_in_use_bytes, 0);
     EXPECT_EQ(log_.streams, 0);
     EXPECT_EQ(log_.runs, 0);
   }
-  void Register(AcceleratorOptions options) {
-    EXPECT_TRUE(env_->impl().RegisterProvider(MakeTestAccelerator(&log_, std::move(options))).ok());
+
+  static void ForEachDevice(ExecutionProvider& provider,
+                            const std::function<void(const SimCounters&)>& visit) {
+    const auto* control = static_cast<const SimControl*>(
+        static_cast<plugin::PluginProvider&>(provider).Extension(SIM_CONTROL_EXTENSION));
+    for (int32_t device = 0; device < control->GetNumDevices(control->self); ++device) {
+      SimCounters counters;
+      control->GetCounters(control->self, device, &counters);
+      visit(counters);
+    }
+  }
+
+  // Since the session was loaded, or before.
+  Activity ActivityOf(const Session& session) const {
+    if (accelerator_ == Accelerator::kInTree) return {log_.copies, log_.copy_bytes, log_.allocations};
+    Activity activity;
+    ForEachDevice(*session.impl().devices().front().provider, [&](const SimCounters& counters) {
+      activity.copies += static_cast<int64_t>(counters.copies_from_host + counters.copies_to_host +
+                                              counters.copies_between_devices);
+      activity.copy_bytes += static_cast<int64_t>(counters.bytes_from_host + counters.bytes_to_host +
+                                                  counters.bytes_between_devices);
+      activity.allocations += static_cast<int64_t>(counters.allocations);
+    });
+    return activity;
+  }
+
+  // Nothing of a session that is gone is left on its devices.
+  void ExpectEmpty(const std::shared_ptr<ExecutionProvider>& provider) const {
+    if (accelerator_ == Accelerator::kInTree) return;
+    ForEachDevice(*provider, [&](const SimCounters& counters) {
+      EXPECT_EQ(counters.resident_bytes, 0u);
+      EXPECT_EQ(counters.live_streams, 0u);
+      EXPECT_EQ(counters.in_flight, 0u);
+      EXPECT_EQ(counters.runs, 0u);
+    });
   }
 
   // Every recorded run of a model folder, with the past as ordinary tensors.
   void ExpectAllSetsPass(const std::string& folder, const SessionOptions& options) {
     SCOPED_TRACE(folder);
-    const auto session = Session::Load(env_, folder + "/model.onnx", options);
+    auto session = Session::Load(env_, folder + "/model.onnx", options);
     ASSERT_TRUE(session.ok()) << session.status().ToString();
     for (const std::string& set : FindDataSets(folder)) {
       const Status status = CheckDataSet(**session, set);
       EXPECT_TRUE(status.ok()) << set << ": " << status.message();
     }
+    const std::shared_ptr<ExecutionProvider> provider = (*session)->impl().devices().front().provider;
+    const bool on_devices = (*session)->impl().placement() != nullptr;
+    session->reset();
+    if (on_devices) ExpectEmpty(provider);
   }
 
   Result<std::unique_ptr<Engine>> MakeEngine(const std::string& folder, const SessionOptions& session) {
@@ -79,13 +143,70 @@ class DeviceRunTest : public ::testing::Test {
     return Engine::Create(env_, model, options);
   }
 
+  Accelerator accelerator_;
   AcceleratorLog log_;
   std::shared_ptr<Env> env_;
 };
 
-TEST_F(DeviceRunTest, EveryModelRunsOnOneDevice) {
+class EachAcceleratorTest : public DeviceRunTest, public ::testing::WithParamInterface<Accelerator> {
+ protected:
+  EachAcceleratorTest() : DeviceRunTest(GetParam()) {}
+
+  void RunRandomPlacements(int first_seed, int count) {
+    const char* const devices[] = {"gpu:0", "gpu:1", "cpu"};
+    const std::vector<std::string> folders = ZooFolders();
+    for (int seed = first_seed; seed < first_seed + count; ++seed) {
+      SCOPED_TRACE(seed);
+      const std::string& folder = folders[static_cast<size_t>(seed) % folders.size()];
+      const auto model = ReadModel(folder + "/model.onnx");
+      ASSERT_TRUE(model.ok());
+      std::mt19937 random(static_cast<uint32_t>(seed));
+      ExpectAllSetsPass(folder,
+                        WithRules(RulesFor(*(*model)->graph, [&](NodeId) { return devices[random() % 3]; })));
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, EachAcceleratorTest,
+                         ::testing::Values(Accelerator::kInTree, Accelerator::kSimulated),
+                         [](const auto& test) {
+                           return test.param == Accelerator::kInTree ? "InTree" : "Simulated";
+                         });
+
+TEST_P(EachAcceleratorTest, EveryModelRunsOnOneDevice) {
   for (const std::string& folder : ZooFolders()) ExpectAllSetsPass(folder, {});
-  EXPECT_GT(log_.kernels, 0);
+}
+
+TEST_P(EachAcceleratorTest, EveryModelRunsSplitAfterEachLayer) {
+  for (const std::string& folder : ZooFolders()) {
+    const auto model = ReadModel(folder + "/model.onnx");
+    ASSERT_TRUE(model.ok());
+    const Graph& graph = *(*model)->graph;
+    const LayerAssignment layers = *AssignLayers(graph);
+    for (int split = LayerAssignment::kEmbedding; split < layers.head(); ++split) {
+      SCOPED_TRACE(split);
+      ExpectAllSetsPass(folder, WithRules(RulesFor(graph, [&](NodeId id) {
+                          return layers.OfNode(id) <= split ? "gpu:0" : "cpu";
+                        })));
+    }
+  }
+}
+
+TEST_P(EachAcceleratorTest, EveryModelRunsWithLayersThatAlternate) {
+  const char* const devices[] = {"gpu:0", "gpu:1", "cpu"};
+  for (const std::string& folder : ZooFolders()) {
+    const auto model = ReadModel(folder + "/model.onnx");
+    ASSERT_TRUE(model.ok());
+    const LayerAssignment layers = *AssignLayers(*(*model)->graph);
+    ExpectAllSetsPass(folder, WithRules(RulesFor(*(*model)->graph, [&](NodeId id) {
+                        return devices[static_cast<size_t>(layers.OfNode(id) + 1) % 3];
+                      })));
+  }
+}
+
+TEST_P(EachAcceleratorTest, TwentyRandomPlacementsGiveTheSameResults) { RunRandomPlacements(1, 20); }
+TEST_P(EachAcceleratorTest, FullTwoHundredRandomPlacementsGiveTheSameResults) {
+  RunRandomPlacements(100, 200);
 }
 
 TEST_F(DeviceRunTest, ProvidersAreChosenByName) {
@@ -109,52 +230,14 @@ TEST_F(DeviceRunTest, ProvidersAreChosenByName) {
   EXPECT_EQ(Session::Load(env_, folder + "/model.onnx", stray).status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(DeviceRunTest, EveryModelRunsSplitAfterEachLayer) {
-  for (const std::string& folder : ZooFolders()) {
-    const auto model = ReadModel(folder + "/model.onnx");
-    ASSERT_TRUE(model.ok());
-    const Graph& graph = *(*model)->graph;
-    const LayerAssignment layers = *AssignLayers(graph);
-    for (int split = LayerAssignment::kEmbedding; split < layers.head(); ++split) {
-      SCOPED_TRACE(split);
-      ExpectAllSetsPass(folder, WithRules(RulesFor(graph, [&](NodeId id) {
-                          return layers.OfNode(id) <= split ? "gpu:0" : "cpu";
-                        })));
-    }
-  }
+TEST_F(DeviceRunTest, TwoKindsOfRulesExcludeEachOther) {
+  SessionOptions options = WithRules("gpu:0(layers.0)");
+  ASSERT_TRUE(options.Set("session.layer_assignment_settings", "cpu(a)").ok());
+  const std::string model = testing::SourcePath("tests/data/zoo/llama-fp32/model.onnx");
+  EXPECT_EQ(Session::Load(env_, model, options).status().code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(options.Set("session.layer_assignment_settings", "").ok());
+  EXPECT_TRUE(Session::Load(env_, model, options).ok());
 }
-
-TEST_F(DeviceRunTest, EveryModelRunsWithLayersThatAlternate) {
-  const char* const devices[] = {"gpu:0", "gpu:1", "cpu"};
-  for (const std::string& folder : ZooFolders()) {
-    const auto model = ReadModel(folder + "/model.onnx");
-    ASSERT_TRUE(model.ok());
-    const LayerAssignment layers = *AssignLayers(*(*model)->graph);
-    ExpectAllSetsPass(folder, WithRules(RulesFor(*(*model)->graph, [&](NodeId id) {
-                        return devices[static_cast<size_t>(layers.OfNode(id) + 1) % 3];
-                      })));
-  }
-}
-
-class RandomPlacementTest : public DeviceRunTest {
- protected:
-  void RunPlacements(int first_seed, int count) {
-    const char* const devices[] = {"gpu:0", "gpu:1", "cpu"};
-    const std::vector<std::string> folders = ZooFolders();
-    for (int seed = first_seed; seed < first_seed + count; ++seed) {
-      SCOPED_TRACE(seed);
-      const std::string& folder = folders[static_cast<size_t>(seed) % folders.size()];
-      const auto model = ReadModel(folder + "/model.onnx");
-      ASSERT_TRUE(model.ok());
-      std::mt19937 random(static_cast<uint32_t>(seed));
-      ExpectAllSetsPass(folder,
-                        WithRules(RulesFor(*(*model)->graph, [&](NodeId) { return devices[random() % 3]; })));
-    }
-  }
-};
-
-TEST_F(RandomPlacementTest, TwentyGiveTheSameResults) { RunPlacements(1, 20); }
-TEST_F(RandomPlacementTest, FullTwoHundredGiveTheSameResults) { RunPlacements(100, 200); }
 
 // Bytes of a cut edge in a run of one sequence of `tokens` after `past` tokens.
 int64_t BytesOf(const Graph& graph, const DecoderSignature& decoder, const CutEdge& edge, int64_t tokens,
@@ -172,7 +255,7 @@ int64_t BytesOf(const Graph& graph, const DecoderSignature& decoder, const CutEd
 
 // Generation in an engine, planned and with a KV cache, gives the logits of the CPU, and each step makes the
 // copies of the placement.
-class DecodeTest : public DeviceRunTest {
+class DecodeTest : public EachAcceleratorTest {
  protected:
   void ExpectSameAsCpu(const std::string& folder, const SessionOptions& placed) {
     SCOPED_TRACE(folder);
@@ -182,6 +265,7 @@ class DecodeTest : public DeviceRunTest {
     auto actual = MakeEngine(folder, placed);
     ASSERT_TRUE(expected.ok()) << expected.status().ToString();
     ASSERT_TRUE(actual.ok()) << actual.status().ToString();
+    const Session& session = (*actual)->session();
     const SequenceId reference = *(*expected)->AddSequence();
     const SequenceId sequence = *(*actual)->AddSequence();
     const std::vector<int32_t> prompt{3, 7, 11, 25, 40, 9, 10, 23, 7, 5, 6};
@@ -192,11 +276,12 @@ class DecodeTest : public DeviceRunTest {
       const SequenceStep expected_row{reference, step, true};
       const SequenceStep row{sequence, step, true};
       ASSERT_TRUE((*expected)->Step({&expected_row, 1}).ok());
-      log_.ClearCounts();
+      const Activity before = ActivityOf(session);
       const Status status = (*actual)->Step({&row, 1});
       ASSERT_TRUE(status.ok()) << status.ToString();
-      ExpectCopies((*actual)->session().impl(), static_cast<int64_t>(count), past);
-      EXPECT_EQ(log_.allocations, 0) << "a planned run allocates nothing";
+      const Activity activity = ActivityOf(session) - before;
+      ExpectCopies(session.impl(), activity, static_cast<int64_t>(count), past);
+      EXPECT_EQ(activity.allocations, 0) << "a planned run allocates nothing";
       const std::span<const float> logits = (*actual)->logits(0);
       const std::span<const float> wanted = (*expected)->logits(0);
       ASSERT_EQ(logits.size(), wanted.size());
@@ -208,25 +293,30 @@ class DecodeTest : public DeviceRunTest {
     }
   }
 
-  void ExpectCopies(const SessionImpl& session, int64_t tokens, int64_t past) {
-    const Placement& placement = *session.placement();
+  static void ExpectCopies(const SessionImpl& session, const Activity& activity, int64_t tokens,
+                           int64_t past) {
     int64_t bytes = 0;
     int64_t copies = 0;
-    for (const CutEdge& edge : placement.cut_edges) {
+    for (const CutEdge& edge : session.placement()->cut_edges) {
       const int64_t edge_bytes = BytesOf(*session.model().graph, *session.decoder(), edge, tokens, past);
       bytes += edge_bytes;
       copies += edge_bytes > 0;  // nothing is copied of an empty past
     }
-    EXPECT_EQ(log_.copies, copies);
-    EXPECT_EQ(log_.copy_bytes, bytes);
+    EXPECT_EQ(activity.copies, copies);
+    EXPECT_EQ(activity.copy_bytes, bytes);
   }
 };
 
-TEST_F(DecodeTest, OnOneDevice) {
+INSTANTIATE_TEST_SUITE_P(, DecodeTest, ::testing::Values(Accelerator::kInTree, Accelerator::kSimulated),
+                         [](const auto& test) {
+                           return test.param == Accelerator::kInTree ? "InTree" : "Simulated";
+                         });
+
+TEST_P(DecodeTest, OnOneDevice) {
   for (const std::string& folder : ZooFolders()) ExpectSameAsCpu(folder, {});
 }
 
-TEST_F(DecodeTest, WithLayersThatAlternate) {
+TEST_P(DecodeTest, WithLayersThatAlternate) {
   const char* const devices[] = {"gpu:1", "cpu", "gpu:0"};
   for (const std::string& folder : ZooFolders()) {
     const auto model = ReadModel(folder + "/model.onnx");
