@@ -29,8 +29,9 @@ class PluginKernel : public Kernel {
 
   Status Compute(KernelContext& context) const override {
     LaminaKernelContext abi_context(context, devices_);
-    LAMINA_RETURN_IF_ERROR(Take(impl_.Compute(&impl_, &abi_context)));
-    return abi_context.Outcome().WithContext(device_);
+    // Who runs nodes says where.
+    LAMINA_RETURN_IF_ERROR(TakeStatus(impl_.Compute(&impl_, &abi_context), device_));
+    return abi_context.Outcome();
   }
 
   Status DeclareWorkspaceRequirements(const NodeInfo& node,
@@ -107,9 +108,8 @@ class FusedKernel : public Kernel {
 
   Status Compute(KernelContext& context) const override {
     LaminaKernelContext abi_context(context, devices_);
-    LAMINA_RETURN_IF_ERROR(
-        TakeStatus(info_->Compute(info_.get(), state_, &abi_context), device_).WithContext(device_));
-    return abi_context.Outcome().WithContext(device_);
+    LAMINA_RETURN_IF_ERROR(TakeStatus(info_->Compute(info_.get(), state_, &abi_context), device_));
+    return abi_context.Outcome();
   }
 
  private:
