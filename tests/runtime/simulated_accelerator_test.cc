@@ -1,10 +1,11 @@
-// Models on the simulated accelerator: the same outputs wherever their nodes run, and failures of the device.
+// Sessions on the simulated accelerator: names of its devices, runs at the same time, failures of a device.
+// That models give the same outputs wherever their nodes run is tested in device_run_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/data_set.h"
@@ -17,17 +18,9 @@ namespace {
 using ::testing::HasSubstr;
 using testing::SimEnv;
 
-constexpr int kMostLayers = 4;  // numbers that no layer of the zoo reaches match nothing
+constexpr int kMostLayers = 4;  // numbers that no layer has match nothing
 
 std::string Zoo(const std::string& name) { return testing::SourcePath("tests/data/zoo/" + name); }
-
-std::vector<std::string> ZooNames() {
-  std::vector<std::string> names;
-  for (const std::string& folder : FindFoldersWithDataSets(testing::SourcePath("tests/data/zoo"))) {
-    names.push_back(std::filesystem::path(folder).filename().string());
-  }
-  return names;
-}
 
 SessionOptions SimOptions(const std::string& rules, const std::string& devices = "2") {
   SessionOptions options;
@@ -36,63 +29,56 @@ SessionOptions SimOptions(const std::string& rules, const std::string& devices =
   return options;
 }
 
-// Every layer on one of three devices, in turn.
-std::string AlternatingRules() {
-  const char* devices[] = {"sim:0", "sim:1", "cpu"};
-  std::string rules;
-  for (int layer = 0; layer <= kMostLayers; ++layer) {
-    rules += fmt::format("{}(layers.[{}-{}]);", devices[layer % 3], layer, layer);
+// --- Names of devices ---
+
+TEST(SimDesignatorTest, RulesFindTheDevicesByEveryName) {
+  const std::vector<std::pair<std::string, bool>> on_device_1 = {
+      {"gpu:0", false}, {"gpu:1", true},        {"gpu", false}, {"gpu:sim", false},
+      {"sim:1", true},  {"accelerator", false}, {"sim", false}, {"sim:0", false}};
+  for (const auto& [designator, expected] : on_device_1) {
+    SCOPED_TRACE(designator);
+    SimEnv sim;
+    const std::string rules = fmt::format("{}(layers.[0-{}])", designator, kMostLayers);
+    const auto session = Session::Load(sim.env(), Zoo("llama-fp32") + "/model.onnx", SimOptions(rules));
+    ASSERT_TRUE(session.ok()) << session.status().ToString();
+    ASSERT_TRUE(CheckDataSet(**session, FindDataSets(Zoo("llama-fp32")).front()).ok());
+    EXPECT_GT(sim.Counters(0).kernels, 0u);  // what no rule names
+    EXPECT_EQ(sim.Counters(1).kernels > 0, expected);
   }
-  return rules;
 }
 
-class ZooOnSimTest : public ::testing::TestWithParam<std::string> {
- protected:
-  // Every recorded run with this placement.
-  void ExpectAllSetsPass(const std::string& rules, const std::string& devices = "2") {
-    SCOPED_TRACE(rules);
-    {
-      const auto session =
-          Session::Load(sim_.env(), Zoo(GetParam()) + "/model.onnx", SimOptions(rules, devices));
-      ASSERT_TRUE(session.ok()) << session.status().ToString();
-      for (const std::string& set : FindDataSets(Zoo(GetParam()))) {
-        const Status status = CheckDataSet(**session, set);
-        EXPECT_TRUE(status.ok()) << set << ": " << status.message();
+TEST(SimDesignatorTest, ADeviceThatIsNotThereIsNamedWithThoseThatAre) {
+  SimEnv sim;
+  const auto session =
+      Session::Load(sim.env(), Zoo("llama-fp32") + "/model.onnx", SimOptions("sim:2(layers.0)"));
+  ASSERT_FALSE(session.ok());
+  EXPECT_EQ(session.status().code(), StatusCode::kInvalidArgument) << session.status().ToString();
+  EXPECT_THAT(session.status().message(), HasSubstr("sim:2"));
+  EXPECT_THAT(session.status().message(), HasSubstr("gpu:1"));
+}
+
+// --- Concurrency ---
+
+TEST(SimConcurrencyTest, RunsOfOneSessionShareItsDevices) {
+  SimEnv sim;
+  const auto session = Session::Load(sim.env(), Zoo("llama-fp32") + "/model.onnx",
+                                     SimOptions("sim:0(layers.[0-0]); sim:1(layers.[1-4])"));
+  ASSERT_TRUE(session.ok()) << session.status().ToString();
+  const std::vector<std::string> sets = FindDataSets(Zoo("llama-fp32"));
+  std::vector<std::thread> threads;
+  std::vector<Status> outcomes(4);
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int run = 0; run < 3 && outcomes[i].ok(); ++run) {
+        outcomes[i] = CheckDataSet(**session, sets[i % sets.size()]);
       }
-      kernels_on_0_ = sim_.Counters(0).kernels;
-      kernels_on_1_ = devices == "1" ? 0 : sim_.Counters(1).kernels;
-      EXPECT_EQ(sim_.Counters(0).in_flight, 0u);
-      EXPECT_EQ(sim_.Counters(0).runs, 0u);
-    }
-    EXPECT_FALSE(sim_.ProviderLives()) << "the session left something that holds the provider";
+    });
   }
-
-  SimEnv sim_;
-  uint64_t kernels_on_0_ = 0;
-  uint64_t kernels_on_1_ = 0;
-};
-
-TEST_P(ZooOnSimTest, OnOneDeviceAlone) {
-  ExpectAllSetsPass("", "1");
-  EXPECT_GT(kernels_on_0_, 10u);
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome.ToString();
+  EXPECT_EQ(sim.Counters(0).in_flight + sim.Counters(1).in_flight, 0u);
+  EXPECT_EQ(sim.Counters(0).runs + sim.Counters(1).runs, 0u);
 }
-
-TEST_P(ZooOnSimTest, LayersInTurnOnBothDevicesAndTheHost) {
-  ExpectAllSetsPass(AlternatingRules());
-  EXPECT_GT(kernels_on_0_, 0u);
-  EXPECT_GT(kernels_on_1_, 0u);
-}
-
-TEST_P(ZooOnSimTest, SplitAfterTheFirstLayer) {
-  ExpectAllSetsPass(fmt::format("sim:0(layers.[0-0]); cpu(layers.[1-{}])", kMostLayers));
-  ExpectAllSetsPass(fmt::format("cpu(layers.[0-0]); sim:1(layers.[1-{}])", kMostLayers));
-}
-
-INSTANTIATE_TEST_SUITE_P(All, ZooOnSimTest, ::testing::ValuesIn(ZooNames()), [](const auto& test) {
-  std::string name = test.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
 
 // --- Failures ---
 
