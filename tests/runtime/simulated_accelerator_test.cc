@@ -52,7 +52,7 @@ TEST(SimDesignatorTest, ADeviceThatIsNotThereIsNamedWithThoseThatAre) {
   const auto session =
       Session::Load(sim.env(), Zoo("llama-fp32") + "/model.onnx", SimOptions("sim:2(layers.0)"));
   ASSERT_FALSE(session.ok());
-  EXPECT_EQ(session.status().code(), StatusCode::kInvalidArgument) << session.status().ToString();
+  EXPECT_EQ(session.status().code(), StatusCode::kNotFound) << session.status().ToString();
   EXPECT_THAT(session.status().message(), HasSubstr("sim:2"));
   EXPECT_THAT(session.status().message(), HasSubstr("gpu:1"));
 }
