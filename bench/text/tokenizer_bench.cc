@@ -1,11 +1,11 @@
 // Loading, encoding and decoding speed of a tokenizer, beside the reference library's in the same run.
 //   bench_tokenizer TOKENIZER_JSON TEXT_FILE [NODE_MODULES]
-// One core each. The two programs alternate for five rounds and the best of each counts. Without NODE_MODULES
-// (the folder that npm installed `tokenizers` in) only Lamina is measured.
+// One core each. The two programs alternate for five rounds and the best of each counts. NODE_MODULES is the
+// folder that npm installed `tokenizers` in; without it $LAMINA_NODE_MODULES, then $LAMINA_PEERS names it,
+// and without any of them only Lamina is measured.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "text/tokenizer.h"
 
 namespace lamina {
@@ -27,20 +28,18 @@ struct Speeds {
   size_t tokens = 0;
 };
 
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+double SecondsSince(int64_t start_ns) { return static_cast<double>(SystemClock().NowNs() - start_ns) * 1e-9; }
 
 Result<Speeds> MeasureLamina(const std::string& tokenizer_path, const std::string& text) {
   Speeds speeds;
-  auto start = std::chrono::steady_clock::now();
+  int64_t start = SystemClock().NowNs();
   LAMINA_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(tokenizer_path));
   speeds.load_ms = SecondsSince(start) * 1e3;
-  start = std::chrono::steady_clock::now();
+  start = SystemClock().NowNs();
   LAMINA_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, tokenizer.Encode(text));
   speeds.encode_mb_s = static_cast<double>(text.size()) / 1e6 / SecondsSince(start);
   speeds.tokens = ids.size();
-  start = std::chrono::steady_clock::now();
+  start = SystemClock().NowNs();
   LAMINA_ASSIGN_OR_RETURN(const std::string decoded, tokenizer.Decode(ids));
   speeds.decode_mtokens_s = static_cast<double>(ids.size()) / 1e6 / SecondsSince(start);
   return speeds;
@@ -102,5 +101,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: {} TOKENIZER_JSON TEXT_FILE [NODE_MODULES]\n", argv[0]);
     return 2;
   }
-  return lamina::Run(argv[1], argv[2], argc > 3 ? argv[3] : nullptr);
+  const char* modules = argc > 3 ? argv[3] : std::getenv("LAMINA_NODE_MODULES");
+  return lamina::Run(argv[1], argv[2], modules != nullptr ? modules : std::getenv("LAMINA_PEERS"));
 }

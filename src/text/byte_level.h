@@ -15,6 +15,8 @@ int LetterByte(char32_t letter);
 
 // Bytes as letters.
 std::string BytesToLetters(std::string_view bytes);
+// The same into `out`, which has room for 2 * bytes.size() + 1; returns how many bytes the letters take.
+size_t WriteByteLetters(std::string_view bytes, char* out);
 // Letters as bytes, appended to `out`; false (and nothing appended) where a character is no letter. REQUIRES:
 // valid UTF-8.
 bool LettersToBytes(std::string_view letters, std::string& out);

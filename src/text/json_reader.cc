@@ -1,5 +1,6 @@
 #include "text/json_reader.h"
 
+#include <bit>
 #include <charconv>
 #include <cstring>
 
@@ -20,14 +21,42 @@ int32_t Hex4(std::string_view text, size_t pos) {
   return error == std::errc() && end == first + 4 && *first != '-' ? value : -1;
 }
 
+constexpr uint64_t kEachByte = 0x0101010101010101u;
+constexpr uint64_t kHighBits = 0x8080808080808080u;
+
+// The high bit of each byte of `block` that is below `limit` <= 0x80; bytes above the lowest such may be
+// marked too.
+constexpr uint64_t BytesBelow(uint64_t block, uint64_t limit) {
+  return (block - kEachByte * limit) & ~block & kHighBits;
+}
+
+// Bytes of a string's text up to a quote, backslash or control character.
+size_t OrdinaryBytes(std::string_view text) {
+  size_t pos = 0;
+  for (uint64_t block = 0; pos + sizeof(block) <= text.size(); pos += sizeof(block)) {
+    std::memcpy(&block, text.data() + pos, sizeof(block));
+    const uint64_t marked = BytesBelow(block ^ kEachByte * '"', 1) | BytesBelow(block ^ kEachByte * '\\', 1) |
+                            BytesBelow(block, 0x20);
+    if (marked != 0) return pos + static_cast<size_t>(std::countr_zero(marked)) / 8;
+  }
+  while (pos < text.size() && text[pos] != '"' && text[pos] != '\\' &&
+         static_cast<unsigned char>(text[pos]) >= 0x20) {
+    ++pos;
+  }
+  return pos;
+}
+
 }  // namespace
 
 void JsonReader::SkipSpace() {
-  while (pos_ < text_.size()) {
-    const char c = text_[pos_];
-    if (c != ' ' && c != '\n' && c != '\r' && c != '\t') return;
-    ++pos_;
+  const char* const text = text_.data();
+  const size_t size = text_.size();
+  size_t pos = pos_;
+  while (pos < size && static_cast<unsigned char>(text[pos]) <= ' ' &&
+         (text[pos] == ' ' || text[pos] == '\n' || text[pos] == '\r' || text[pos] == '\t')) {
+    ++pos;
   }
+  pos_ = pos;
 }
 
 Status JsonReader::Unexpected(std::string_view expected) {
@@ -112,12 +141,11 @@ Result<bool> JsonReader::NextElement() {
 Status JsonReader::SkipString() {
   ++pos_;
   while (true) {
-    while (pos_ < text_.size() && text_[pos_] != '"' && text_[pos_] != '\\') {
-      if (static_cast<unsigned char>(text_[pos_]) < 0x20)
-        return Unexpected("a string without control characters");
-      ++pos_;
-    }
+    // An escape at the end of the text leads beyond it.
+    if (pos_ < text_.size()) pos_ += OrdinaryBytes(text_.substr(pos_));
     if (pos_ >= text_.size()) return Unexpected("'\"'");
+    if (static_cast<unsigned char>(text_[pos_]) < 0x20)
+      return Unexpected("a string without control characters");
     if (text_[pos_] == '"') {
       ++pos_;
       return {};
@@ -213,8 +241,13 @@ Status JsonReader::ReadDouble(double& value) {
 }
 
 Result<std::string_view> JsonReader::RawValue() {
+  LAMINA_ASSIGN_OR_RETURN(const Skipped skipped, Skip());
+  return text_.substr(skipped.begin, pos_ - skipped.begin);
+}
+
+Result<JsonReader::Skipped> JsonReader::Skip() {
   SkipSpace();
-  const size_t begin = pos_;
+  Skipped skipped{pos_, 0};
   int open = 0;
   do {
     switch (Peek()) {
@@ -225,6 +258,7 @@ Result<std::string_view> JsonReader::RawValue() {
         break;
       case Kind::kString:
         LAMINA_RETURN_IF_ERROR(SkipString());
+        ++skipped.num_strings;
         break;
       case Kind::kEnd:
         return Unexpected("a value");
@@ -245,7 +279,7 @@ Result<std::string_view> JsonReader::RawValue() {
       }
     }
   } while (open > 0);
-  return text_.substr(begin, pos_ - begin);
+  return skipped;
 }
 
 Status JsonReader::ExpectEnd() {

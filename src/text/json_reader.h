@@ -21,6 +21,8 @@ class JsonReader {
 
   // `text` must be valid UTF-8 and outlive the reader and the strings it returns.
   explicit JsonReader(std::string_view text) : text_(text) {}
+  // Begins at a value inside the document, to read what Skip has passed over.
+  JsonReader(std::string_view text, size_t position) : text_(text), pos_(position) {}
 
   Kind Peek();
 
@@ -37,6 +39,12 @@ class JsonReader {
   Status ReadString(std::string_view& value);
   Status ReadUnsigned(uint64_t& value);
   Status ReadDouble(double& value);
+  // A value that was passed over: where it begins, and the strings in it, keys included.
+  struct Skipped {
+    size_t begin = 0;
+    size_t num_strings = 0;
+  };
+  Result<Skipped> Skip();
   // Skips one value and returns its text.
   Result<std::string_view> RawValue();
   // Nothing but white space may follow.

@@ -55,6 +55,10 @@ class StringIndex {
       }
     }
   }
+  // Begins to load the entry of a hash.
+  void Prefetch(uint64_t hash) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[hash >> 32 & (slots_.size() - 1)]);
+  }
   size_t size() const { return count_; }
   // Calls visit(key, value) for each entry, in no particular order.
   template <typename Visit>

@@ -80,7 +80,16 @@ size_t ValidUtf8Prefix(std::string_view text) {
       pos += sizeof(block);
     }
     if (pos == text.size()) break;
-    const LeadByte lead = ClassifyLead(static_cast<unsigned char>(text[pos]));
+    const auto byte = static_cast<unsigned char>(text[pos]);
+    if (byte < 0x80) {
+      ++pos;
+      continue;
+    }
+    const LeadByte lead = ClassifyLead(byte);
+    if (lead.length == 2 && pos + 1 < text.size() && IsUtf8Continuation(text[pos + 1])) {
+      pos += 2;
+      continue;
+    }
     if (lead.length == 0 || MatchedBytes(text.substr(pos), lead) != lead.length) return pos;
     pos += lead.length;
   }

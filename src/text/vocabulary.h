@@ -28,6 +28,13 @@ class Vocabulary {
     if (id == StringIndex::kMissing) return std::nullopt;
     return id;
   }
+  // With the hash of the spelling (HashBytes) at hand; Prefetch begins to load what Find will look at.
+  std::optional<TokenId> FindHashed(std::string_view token, uint64_t hash) const {
+    const int32_t id = index_.FindHashed(token, hash);
+    if (id == StringIndex::kMissing) return std::nullopt;
+    return id;
+  }
+  void Prefetch(uint64_t hash) const { index_.Prefetch(hash); }
   bool Has(TokenId id) const {
     return id >= 0 && static_cast<size_t>(id) < by_id_.size() && by_id_[static_cast<size_t>(id)].used;
   }

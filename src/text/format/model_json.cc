@@ -1,11 +1,14 @@
 #include "text/format/model_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "text/json_fields.h"
 #include "text/model/bpe.h"
+#include "text/model/merge_table_builder.h"
 #include "text/model/unigram.h"
 #include "text/model/word_level.h"
 #include "text/model/word_piece.h"
@@ -14,27 +17,42 @@ namespace lamina::text {
 namespace {
 
 // A merge in one string: "left right".
-Status SplitMerge(std::string_view merge, ModelDescription& description) {
+Status AddSplit(std::string_view merge, MergeTableBuilder& builder) {
   if (merge.starts_with("#version")) return {};
   const size_t space = merge.find(' ');
   if (space == std::string_view::npos || merge.find(' ', space + 1) != std::string_view::npos) {
     return InvalidModelError("model: merge '{}': expected two tokens with a space between", merge);
   }
-  description.merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
-  return {};
+  return builder.Add(merge.substr(0, space), merge.substr(space + 1));
 }
 
-Status ReadMerges(JsonReader& reader, ModelDescription& description) {
-  description.has_merges = true;
-  description.merges.clear();
+// Tables are sized by the strings of the file, within what a real tokenizer has.
+constexpr size_t kMostReserved = size_t{1} << 20;
+
+void ReserveTokens(size_t num_strings, Vocabulary& vocabulary) {
+  constexpr size_t kBytesOfToken = 8;
+  const size_t tokens = std::min(num_strings, kMostReserved);
+  vocabulary.Reserve(tokens, kBytesOfToken * tokens);
+}
+
+Result<MergeTable> ReadMerges(const ModelDescription& description, const Vocabulary& vocabulary,
+                              const BpeOptions& options) {
+  JsonReader reader(description.document, description.merges->begin);
   LAMINA_RETURN_IF_ERROR(reader.EnterArray());
+  std::optional<MergeTableBuilder> builder;
   while (true) {
     LAMINA_ASSIGN_OR_RETURN(const bool more, reader.NextElement());
-    if (!more) return {};
+    const bool in_one_string = more && reader.Peek() == JsonReader::Kind::kString;
+    if (!builder) {
+      const size_t num_strings = description.merges->num_strings;
+      builder.emplace(vocabulary, std::min(in_one_string ? num_strings : num_strings / 2, kMostReserved),
+                      options.continuing_subword_prefix);
+    }
+    if (!more) return builder->Finish();
     std::string_view left;
-    if (reader.Peek() == JsonReader::Kind::kString) {
+    if (in_one_string) {
       LAMINA_RETURN_IF_ERROR(reader.ReadString(left));
-      LAMINA_RETURN_IF_ERROR(SplitMerge(left, description));
+      LAMINA_RETURN_IF_ERROR(AddSplit(left, *builder));
       continue;
     }
     std::string_view right;
@@ -47,27 +65,32 @@ Status ReadMerges(JsonReader& reader, ModelDescription& description) {
     if (!has_left || !has_right || has_third) {
       return InvalidModelError("model: merge before byte {}: expected two tokens", reader.position());
     }
-    description.merges.emplace_back(left, right);
+    LAMINA_RETURN_IF_ERROR(builder->Add(left, right));
   }
 }
 
-Status ReadVocab(JsonReader& reader, ModelDescription& description) {
-  description.has_vocab = true;
-  description.vocab.clear();
+Result<Vocabulary> ReadVocab(const ModelDescription& description) {
+  if (!description.vocab) return InvalidModelError("model: field 'vocab' is missing or no object of ids");
+  Vocabulary vocabulary;
+  ReserveTokens(description.vocab->num_strings, vocabulary);
+  JsonReader reader(description.document, description.vocab->begin);
   LAMINA_RETURN_IF_ERROR(reader.EnterObject());
   while (true) {
     std::string_view token;
     LAMINA_ASSIGN_OR_RETURN(const bool more, reader.NextKey(token));
-    if (!more) return {};
+    if (!more) return vocabulary;
     uint64_t id = 0;
     LAMINA_RETURN_IF_ERROR(reader.ReadUnsigned(id));
-    description.vocab.emplace_back(token, id);
+    LAMINA_RETURN_IF_ERROR(vocabulary.Add(token, id));
   }
 }
 
-Status ReadScoredVocab(JsonReader& reader, ModelDescription& description) {
-  description.has_scored_vocab = true;
-  description.scored_vocab.clear();
+// The ids are the positions.
+Status ReadScoredVocab(const ModelDescription& description, Vocabulary& vocabulary,
+                       std::vector<double>& scores) {
+  ReserveTokens(description.scored_vocab->num_strings, vocabulary);
+  scores.reserve(description.scored_vocab->num_strings);
+  JsonReader reader(description.document, description.scored_vocab->begin);
   LAMINA_RETURN_IF_ERROR(reader.EnterArray());
   while (true) {
     LAMINA_ASSIGN_OR_RETURN(const bool more, reader.NextElement());
@@ -83,31 +106,22 @@ Status ReadScoredVocab(JsonReader& reader, ModelDescription& description) {
     if (!has_token || !has_score || has_third) {
       return InvalidModelError("model: vocab before byte {}: expected [token, score]", reader.position());
     }
-    description.scored_vocab.emplace_back(token, score);
+    LAMINA_RETURN_IF_ERROR(vocabulary.Add(token, scores.size()));
+    scores.push_back(score);
   }
-}
-
-Result<Vocabulary> MakeVocabulary(const ModelDescription& description) {
-  if (!description.has_vocab) return InvalidModelError("model: field 'vocab' is missing or no object of ids");
-  Vocabulary vocabulary;
-  size_t bytes = 0;
-  for (const auto& [token, id] : description.vocab) bytes += token.size();
-  vocabulary.Reserve(description.vocab.size(), bytes);
-  for (const auto& [token, id] : description.vocab) LAMINA_RETURN_IF_ERROR(vocabulary.Add(token, id));
-  return vocabulary;
 }
 
 // Older files leave the type out; then the fields tell.
 Result<std::string> ModelType(const ModelDescription& description, const JsonFields& fields) {
   if (fields.Find("type") != nullptr) return fields.String("type");
-  if (description.has_merges) return std::string("BPE");
-  if (description.has_scored_vocab) return std::string("Unigram");
+  if (description.merges) return std::string("BPE");
+  if (description.scored_vocab) return std::string("Unigram");
   return std::string(fields.Find("max_input_chars_per_word") != nullptr ? "WordPiece" : "WordLevel");
 }
 
 Result<std::unique_ptr<Model>> MakeBpe(const ModelDescription& description, const JsonFields& fields,
                                        bool pieces_are_bytes) {
-  if (!description.has_merges) return fields.Missing("merges");
+  if (!description.merges) return fields.Missing("merges");
   BpeOptions options;
   if (fields.Find("unk_token") != nullptr) {
     LAMINA_ASSIGN_OR_RETURN(options.unk_token, fields.String("unk_token"));
@@ -119,36 +133,28 @@ Result<std::unique_ptr<Model>> MakeBpe(const ModelDescription& description, cons
   LAMINA_ASSIGN_OR_RETURN(options.ignore_merges, fields.Bool("ignore_merges", false));
   options.pieces_are_bytes = pieces_are_bytes;
   // dropout is for training and left out.
-  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, MakeVocabulary(description));
-  LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<BpeModel> model,
-                          BpeModel::Create(std::move(vocabulary), description.merges, std::move(options)));
-  return std::unique_ptr<Model>(std::move(model));
+  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocab(description));
+  LAMINA_ASSIGN_OR_RETURN(MergeTable merges, ReadMerges(description, vocabulary, options));
+  return std::unique_ptr<Model>(
+      std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options)));
 }
 
 Result<std::unique_ptr<Model>> MakeUnigram(const ModelDescription& description, const JsonFields& fields) {
-  if (!description.has_scored_vocab) {
+  if (!description.scored_vocab) {
     return InvalidModelError("{}: field 'vocab' is missing or no array of [token, score]", fields.what());
   }
+  Vocabulary vocabulary;
+  std::vector<double> scores;
+  LAMINA_RETURN_IF_ERROR(ReadScoredVocab(description, vocabulary, scores));
   std::optional<TokenId> unk_id;
   if (fields.Find("unk_id") != nullptr) {
     LAMINA_ASSIGN_OR_RETURN(const uint64_t id, fields.Unsigned("unk_id"));
-    if (id >= description.scored_vocab.size()) {
-      return InvalidModelError("{}: unk_id {} with {} tokens", fields.what(), id,
-                               description.scored_vocab.size());
+    if (id >= scores.size()) {
+      return InvalidModelError("{}: unk_id {} with {} tokens", fields.what(), id, scores.size());
     }
     unk_id = static_cast<TokenId>(id);
   }
   LAMINA_ASSIGN_OR_RETURN(const bool byte_fallback, fields.Bool("byte_fallback", false));
-  Vocabulary vocabulary;
-  size_t bytes = 0;
-  for (const auto& [token, score] : description.scored_vocab) bytes += token.size();
-  vocabulary.Reserve(description.scored_vocab.size(), bytes);
-  std::vector<double> scores;
-  scores.reserve(description.scored_vocab.size());
-  for (const auto& [token, score] : description.scored_vocab) {
-    LAMINA_RETURN_IF_ERROR(vocabulary.Add(token, scores.size()));
-    scores.push_back(score);
-  }
   return std::unique_ptr<Model>(
       std::make_unique<UnigramModel>(std::move(vocabulary), std::move(scores), unk_id, byte_fallback));
 }
@@ -160,20 +166,21 @@ Result<std::unique_ptr<Model>> MakeWordPiece(const ModelDescription& description
                           fields.String("continuing_subword_prefix", options.continuing_subword_prefix));
   LAMINA_ASSIGN_OR_RETURN(options.max_input_chars_per_word,
                           fields.Unsigned("max_input_chars_per_word", options.max_input_chars_per_word));
-  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, MakeVocabulary(description));
+  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocab(description));
   return std::unique_ptr<Model>(std::make_unique<WordPieceModel>(std::move(vocabulary), std::move(options)));
 }
 
 Result<std::unique_ptr<Model>> MakeWordLevel(const ModelDescription& description, const JsonFields& fields) {
   LAMINA_ASSIGN_OR_RETURN(std::string unk_token, fields.String("unk_token", "<unk>"));
-  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, MakeVocabulary(description));
+  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocab(description));
   return std::unique_ptr<Model>(
       std::make_unique<WordLevelModel>(std::move(vocabulary), std::move(unk_token)));
 }
 
 }  // namespace
 
-Status ReadModelDescription(JsonReader& reader, ModelDescription& description) {
+Status ReadModelDescription(std::string_view document, JsonReader& reader, ModelDescription& description) {
+  description.document = document;
   LAMINA_RETURN_IF_ERROR(reader.EnterObject());
   description.other_fields = "{";
   while (true) {
@@ -182,11 +189,11 @@ Status ReadModelDescription(JsonReader& reader, ModelDescription& description) {
     if (!more) break;
     const JsonReader::Kind kind = reader.Peek();
     if (key == "vocab" && kind == JsonReader::Kind::kObject) {
-      LAMINA_RETURN_IF_ERROR(ReadVocab(reader, description));
+      LAMINA_ASSIGN_OR_RETURN(description.vocab, reader.Skip());
     } else if (key == "vocab" && kind == JsonReader::Kind::kArray) {
-      LAMINA_RETURN_IF_ERROR(ReadScoredVocab(reader, description));
+      LAMINA_ASSIGN_OR_RETURN(description.scored_vocab, reader.Skip());
     } else if (key == "merges") {
-      LAMINA_RETURN_IF_ERROR(ReadMerges(reader, description));
+      LAMINA_ASSIGN_OR_RETURN(description.merges, reader.Skip());
     } else {
       LAMINA_ASSIGN_OR_RETURN(const std::string_view value, reader.RawValue());
       if (description.other_fields.size() > 1) description.other_fields += ',';

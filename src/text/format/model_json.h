@@ -3,10 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "lamina/status.h"
 #include "text/json_reader.h"
@@ -14,19 +13,17 @@
 
 namespace lamina::text {
 
-// What the file says, before it is known what the pre-tokenizer hands the model. Strings live in the reader
-// and its text.
+// Where the large parts of a model stand, before it is known what the pre-tokenizer hands it.
 struct ModelDescription {
-  std::vector<std::pair<std::string_view, uint64_t>> vocab;       // an object of ids
-  std::vector<std::pair<std::string_view, double>> scored_vocab;  // an array of [token, score]
-  std::vector<std::pair<std::string_view, std::string_view>> merges;
-  bool has_vocab = false;
-  bool has_scored_vocab = false;
-  bool has_merges = false;
+  std::string_view document;
+  std::optional<JsonReader::Skipped> vocab;         // an object of ids
+  std::optional<JsonReader::Skipped> scored_vocab;  // an array of [token, score]
+  std::optional<JsonReader::Skipped> merges;
   std::string other_fields;  // all others, as a JSON object
 };
 
-Status ReadModelDescription(JsonReader& reader, ModelDescription& description);
+// `document`: the text of the reader.
+Status ReadModelDescription(std::string_view document, JsonReader& reader, ModelDescription& description);
 
 // `pieces_are_bytes`: see BpeOptions. Ignored by models other than BPE; the caller asks CanReadBytes first.
 Result<std::unique_ptr<Model>> MakeModel(const ModelDescription& description, bool pieces_are_bytes);

@@ -21,14 +21,14 @@ struct Document {
   bool has_model = false;
 };
 
-Status ReadDocument(JsonReader& reader, Document& document) {
+Status ReadDocument(std::string_view json, JsonReader& reader, Document& document) {
   LAMINA_RETURN_IF_ERROR(reader.EnterObject());
   while (true) {
     std::string_view key;
     LAMINA_ASSIGN_OR_RETURN(const bool more, reader.NextKey(key));
     if (!more) return reader.ExpectEnd();
     if (key == "model") {
-      LAMINA_RETURN_IF_ERROR(ReadModelDescription(reader, document.model));
+      LAMINA_RETURN_IF_ERROR(ReadModelDescription(json, reader, document.model));
       document.has_model = true;
       continue;
     }
@@ -122,7 +122,7 @@ Status ReadTokenizerJson(std::string_view json, TokenizerImpl& tokenizer) {
   }
   JsonReader reader(json);
   Document document;
-  LAMINA_RETURN_IF_ERROR(ReadDocument(reader, document));
+  LAMINA_RETURN_IF_ERROR(ReadDocument(json, reader, document));
   if (!document.has_model) return InvalidModelError("field 'model' is missing");
   LAMINA_ASSIGN_OR_RETURN(const nlohmann::json version, ParseField(document.version, "version"));
   if (!version.is_null() && version != "1.0")

@@ -37,36 +37,12 @@ struct BpeModel::Scratch {
   std::vector<CacheSlot> cache;
 };
 
-Result<std::unique_ptr<BpeModel>> BpeModel::Create(Vocabulary vocabulary,
-                                                   const std::vector<MergePair>& merges, BpeOptions options) {
-  MergeTable table;
-  table.Reserve(merges.size());
-  const size_t prefix_length = options.continuing_subword_prefix.size();
-  std::string merged;
-  const auto find = [&](std::string_view token) -> Result<TokenId> {
-    if (const std::optional<TokenId> id = vocabulary.Find(token)) return *id;
-    return InvalidModelError("BPE merge: token '{}' is not in the vocabulary", token);
-  };
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto& [left, right] = merges[rank];
-    LAMINA_ASSIGN_OR_RETURN(const TokenId left_id, find(left));
-    LAMINA_ASSIGN_OR_RETURN(const TokenId right_id, find(right));
-    if (right.size() < prefix_length) {
-      return InvalidModelError("BPE merge {}: '{}' is shorter than continuing_subword_prefix", rank, right);
-    }
-    merged.assign(left).append(right.substr(prefix_length));
-    LAMINA_ASSIGN_OR_RETURN(const TokenId merged_id, find(merged));
-    table.Insert({left_id, right_id, static_cast<uint32_t>(rank), merged_id});
-  }
-  return std::make_unique<BpeModel>(std::move(vocabulary), std::move(table), std::move(options));
-}
-
 BpeModel::BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
     : Model(std::move(vocabulary)), options_(std::move(options)), merges_(std::move(merges)) {
   has_affixes_ = !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
   if (options_.unk_token) unk_id_ = this->vocabulary().Find(*options_.unk_token);
   FillSingles();
-  IndexWholeWords();
+  whole_ = std::make_unique<std::atomic<uint8_t>[]>(this->vocabulary().id_limit());
 }
 
 void BpeModel::FillSingles() {
@@ -80,27 +56,12 @@ void BpeModel::FillSingles() {
   }
 }
 
-void BpeModel::IndexWholeWords() {
-  const size_t limit = vocabulary().id_limit();
-  whole_ = std::make_unique<std::atomic<uint8_t>[]>(limit);
-  if (!options_.pieces_are_bytes) return;
-  size_t bytes = 0;
-  for (size_t id = 0; id < limit; ++id) bytes += vocabulary().Text(static_cast<TokenId>(id)).size();
-  words_by_bytes_.Reserve(vocabulary().size(), bytes);
-  std::string word;
-  for (size_t id = 0; id < limit; ++id) {
-    if (!vocabulary().Has(static_cast<TokenId>(id))) continue;
-    word.clear();
-    if (LettersToBytes(vocabulary().Text(static_cast<TokenId>(id)), word)) {
-      words_by_bytes_.Insert(word, static_cast<int32_t>(id));
-    }
-  }
-}
-
 int32_t BpeModel::WholeWord(std::string_view word) const {
   if (word.size() > kMaxWholeWordBytes) return StringIndex::kMissing;
-  if (options_.pieces_are_bytes) return words_by_bytes_.Find(word);
-  return vocabulary().Find(word).value_or(StringIndex::kMissing);
+  if (!options_.pieces_are_bytes) return vocabulary().Find(word).value_or(StringIndex::kMissing);
+  std::array<char, 2 * kMaxWholeWordBytes + 1> letters;
+  const size_t length = WriteByteLetters(word, letters.data());
+  return vocabulary().Find({letters.data(), length}).value_or(StringIndex::kMissing);
 }
 
 std::string BpeModel::WithAffixes(std::string_view letters, bool first, bool last) const {

@@ -30,12 +30,7 @@ struct BpeOptions {
 
 class BpeModel : public Model {
  public:
-  using MergePair = std::pair<std::string_view, std::string_view>;
-
-  // `merges` in order of rank. INVALID_MODEL where a merge names a token that is not in the vocabulary.
-  static Result<std::unique_ptr<BpeModel>> Create(Vocabulary vocabulary, const std::vector<MergePair>& merges,
-                                                  BpeOptions options);
-  // With merges given by id. The table must be consistent with the vocabulary.
+  // The table must be consistent with the vocabulary.
   BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options);
 
   Status Tokenize(const PreTokenizedText& text, std::vector<ModelToken>& tokens) const override;
@@ -43,7 +38,6 @@ class BpeModel : public Model {
  private:
   struct Scratch;
   void FillSingles();
-  void IndexWholeWords();
   Status TokenizePiece(std::string_view text, PieceRange piece, Scratch& scratch,
                        std::vector<ModelToken>& tokens) const;
   Status MergePiece(std::string_view word, Scratch& scratch) const;
@@ -61,7 +55,6 @@ class BpeModel : public Model {
   std::optional<TokenId> unk_id_;
   std::array<int32_t, 256> singles_{};      // id of each byte (pieces_are_bytes) or ASCII character alone
   std::array<int32_t, 256> byte_tokens_{};  // id of <0xNN>
-  StringIndex words_by_bytes_;              // for pieces_are_bytes: tokens by the bytes they stand for
 
   // Whether merging the characters of a token gives the token itself: found out when it is first met.
   enum : uint8_t { kUnknown, kWhole, kDivided };

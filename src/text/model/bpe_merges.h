@@ -33,6 +33,10 @@ class MergeTable {
       if (entry.merged < 0) return nullptr;
     }
   }
+  // Begins to load the entry of a pair.
+  void Prefetch(TokenId left, TokenId right) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[Hash(left, right) & (slots_.size() - 1)]);
+  }
   size_t size() const { return count_; }
 
  private:
