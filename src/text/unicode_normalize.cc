@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
+#include "text/unicode_tables.h"
 #include "text/utf8.h"
 
 namespace lamina::text {
@@ -19,9 +21,26 @@ struct Change {
   int combining_class;
 };
 
+// Combining marks that are younger than Unicode 9: the reference's classes of marks are older than its
+// mappings, and these do not change their place there.
+constexpr CodeRange kYoungMarks[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
+    {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
+    {0xA82C, 0xA82C},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
+    {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
+    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42},
+    {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
+    {0x1E4EC, 0x1E4EF},
+};
+
 int CombiningClass(char32_t c) {
   if (c < 0x300) return 0;
-  return static_cast<int>(utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class);
+  const auto combining_class = utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
+  if (combining_class == 0) return 0;
+  const auto range = std::partition_point(std::begin(kYoungMarks), std::end(kYoungMarks),
+                                          [&](const CodeRange& young) { return young.last < c; });
+  return range != std::end(kYoungMarks) && range->first <= c ? 0 : static_cast<int>(combining_class);
 }
 
 // Compatibility mappings that Unicode 12.1 to 15 added; the reference's tables are of Unicode 12.
@@ -46,8 +65,7 @@ bool IsInert(NormalizationForm form, char32_t c) {
   if (form == NormalizationForm::kNfc && c < 0x300) return true;
   if (c >= 0xAC00 && c <= 0xD7A3) return form == NormalizationForm::kNfc || form == NormalizationForm::kNfkc;
   const utf8proc_property_t* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
-  return property->combining_class == 0 && property->decomp_seqindex == UINT16_MAX &&
-         !ComposesWithPrevious(c);
+  return CombiningClass(c) == 0 && property->decomp_seqindex == UINT16_MAX && !ComposesWithPrevious(c);
 }
 
 // Appends the full decomposition of `c`.

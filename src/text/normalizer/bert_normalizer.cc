@@ -29,8 +29,9 @@ class BertNormalizer : public Normalizer {
       } else if (options_.clean_text && IsWhitespace(c)) {
         rewriter.Replace(' ');
       } else if (options_.handle_chinese_chars && IsChineseChar(c)) {
-        rewriter.Insert(U' ');
-        rewriter.Replace(c);
+        // All three have the source of the character.
+        rewriter.Replace(U' ');
+        rewriter.Insert(c);
         rewriter.Insert(U' ');
       } else {
         rewriter.Replace(c);

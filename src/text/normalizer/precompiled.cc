@@ -1,6 +1,8 @@
 // Precompiled: SentencePiece's normalization map as the reference library applies it, grapheme by grapheme
 // and with the shortest entry that begins one. (SentencePiece itself takes the longest entry at each
 // position; see format/sentence_piece.)
+#include <vector>
+
 #include "text/chars_map.h"
 #include "text/normalizer/normalizer.h"
 #include "text/unicode_normalize.h"
@@ -17,35 +19,46 @@ class Precompiled : public Normalizer {
   explicit Precompiled(CharsMap map) : map_(std::move(map)) {}
 
   Status Normalize(NormalizedText& text) const override {
-    Rewriter rewriter(text);
-    rewriter.StartPart(0, text.size());
     const std::string_view all = text.text();
+    std::vector<Change> changes;
+    changes.reserve(all.size());
     bool modified = false;
     for (size_t pos = 0; pos < all.size();) {
       const std::string_view grapheme = all.substr(pos, GraphemeLength(all.substr(pos)));
       pos += grapheme.size();
-      if (grapheme.size() <= kMaxGraphemeBytes && Map(grapheme, rewriter)) {
+      if (grapheme.size() <= kMaxGraphemeBytes && Map(grapheme, changes)) {
         modified = true;
         continue;
       }
       for (size_t i = 0; i < grapheme.size();) {
         const Utf8Char c = DecodeUtf8(grapheme.substr(i));
-        if (Map(grapheme.substr(i, c.length_bytes), rewriter)) {
+        if (Map(grapheme.substr(i, c.length_bytes), changes)) {
           modified = true;
         } else {
-          rewriter.Emit(c.code, 0);
+          changes.push_back({c.code, 0});
         }
         i += c.length_bytes;
       }
     }
-    if (modified) std::move(rewriter).FinishInto(text);
+    if (!modified) return {};
+    Rewriter rewriter(text);
+    rewriter.StartPart(0, text.size());
+    for (const Change& change : changes) rewriter.Emit(change.code, change.change);
+    std::move(rewriter).FinishInto(text);
     return {};
   }
 
  private:
+  // As Rewriter::Emit takes it.
+  struct Change {
+    char32_t code;
+    long change;
+  };
+
   // Replaces `part` by its entry; false where it has none. How sources are shared out is the reference's
-  // rule.
-  bool Map(std::string_view part, Rewriter& rewriter) const {
+  // rule: characters too many are inserted behind the others; characters too few vanish behind the last one,
+  // be it one of the text before, and where there is none they are not counted at all.
+  bool Map(std::string_view part, std::vector<Change>& changes) const {
     const std::optional<CharsMap::Match> match = map_.ShortestPrefix(part);
     if (!match) return false;
     std::string_view replacement = match->replacement;
@@ -53,9 +66,10 @@ class Precompiled : public Normalizer {
     const auto new_count = static_cast<long>(CountUtf8Chars(replacement));
     for (long i = 0; !replacement.empty(); ++i) {
       const Utf8Char c = DecodeUtf8(replacement);
-      rewriter.Emit(c.code, i == 0 ? new_count - old_count : i);
+      changes.push_back({c.code, i < old_count ? 0 : 1});
       replacement.remove_prefix(c.length_bytes);
     }
+    if (new_count < old_count && !changes.empty()) changes.back().change += new_count - old_count;
     return true;
   }
 
