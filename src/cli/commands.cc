@@ -5,6 +5,7 @@
 #include "cli/check.h"
 #include "cli/command.h"
 #include "cli/devices.h"
+#include "cli/optimize.h"
 #include "cli/run.h"
 #include "cli/show.h"
 #include "cli/synth.h"
@@ -16,6 +17,7 @@ void RegisterAllCommands(Commands& commands) {
   RegisterRunCommand(commands);
   RegisterCheckCommand(commands);
   RegisterShowCommand(commands);
+  RegisterOptimizeCommand(commands);
   RegisterTokenizeCommand(commands);
   CLI::App& bench = commands.AddGroup("bench", "Measure parts of Lamina");
   RegisterBenchOffsetsCommand(commands, bench);

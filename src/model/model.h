@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/derived_tensor.h"
 #include "model/graph.h"
 
 namespace lamina {
@@ -37,6 +38,8 @@ struct Model {
   std::shared_ptr<NamePool> names;
   std::unique_ptr<Graph> graph;
   std::vector<LocalFunction> functions;
+  // What constants are that are computed from others at load.
+  std::shared_ptr<DerivedTensors> derived = std::make_shared<DerivedTensors>();
 
   // The file it was read from; empty for a model from bytes.
   std::string path;

@@ -75,6 +75,11 @@ std::vector<OptionSpec> Specs() {
        .type = OptionType::kBool,
        .default_text = "0",
        .meaning = "Refuse to run a node on the CPU because the device it was meant for cannot run it"},
+      {.key = "session.disabled_rewrites",
+       .type = OptionType::kString,
+       .meaning = "Graph rewrites that are not applied, separated by commas: names as the log gives them, "
+                  "level1, level2 or all",
+       .when_unset = "every rewrite is applied"},
   };
 }
 
@@ -181,6 +186,9 @@ Result<SessionConfig> SessionConfig::FromOptions(const SessionOptions& options) 
     return InvalidArgumentError(
         "session.layer_assignment_settings and session.name_based_layer_assignment exclude each other: "
         "annotations are matched in the one, node names in the other");
+  }
+  if (values.HasValue("session.disabled_rewrites")) {
+    config.disabled_rewrites = values.Text("session.disabled_rewrites");
   }
   return config;
 }

@@ -28,6 +28,7 @@ struct SessionConfig {
   std::string name_based_layer_assignment;  // by name
   bool allow_unmatched_layer_devices = false;
   bool disable_cpu_ep_fallback = false;
+  std::string disabled_rewrites;
 
   static Result<SessionConfig> FromOptions(const SessionOptions& options);
 };

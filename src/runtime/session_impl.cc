@@ -12,6 +12,8 @@
 #include "placement/layer_rules.h"
 #include "placement/partitioner.h"
 #include "rewrite/last_token_logits.h"
+#include "rewrite/rewriter.h"
+#include "runtime/constant_evaluator.h"
 #include "runtime/planned_frames.h"
 #include "runtime/session_config.h"
 #include "weights/external_data.h"
@@ -226,8 +228,15 @@ Status SessionImpl::InferTypes(const SessionConfig& config, const LoadOptions& l
   };
   const DecoderNames names = NamesFrom(load_options.decoder_names);
   not_a_decoder_ = FindDecoderSignature(*model_, names).status();
-  if (!not_a_decoder_.ok()) return InferShapes(*model_, inference);
-  LAMINA_ASSIGN_OR_RETURN(decoder_, InferDecoder(*model_, names, inference));
+  if (not_a_decoder_.ok()) {
+    LAMINA_ASSIGN_OR_RETURN(decoder_, InferDecoder(*model_, names, inference));
+  } else {
+    LAMINA_RETURN_IF_ERROR(InferShapes(*model_, inference));
+  }
+  SessionConstantEvaluator evaluator(lasting_->env);
+  LAMINA_RETURN_IF_ERROR(
+      ApplyRewrites(*model_, {config.disabled_rewrites, inference.read_external, &evaluator}).status());
+  if (!decoder_) return Status();
   if (config.last_token_logits) {
     const Graph& graph = *model_->graph;
     KeepLastTokenLogits(*model_, PositionOf(graph, graph.outputs(), decoder_->logits.name));

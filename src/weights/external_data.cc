@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/sha1.h"
 #include "model/sparse_tensor.h"
+#include "weights/derived_elements.h"
 
 namespace lamina {
 namespace {
@@ -76,6 +77,7 @@ struct ExternalData::State {
   bool has_folder = false;
   FileSystem::Beneath where;
   std::shared_ptr<const void> model_storage;
+  std::shared_ptr<const DerivedTensors> derived;
 
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<OpenedFile>, std::less<>> by_location;
@@ -137,6 +139,7 @@ Result<std::shared_ptr<ExternalData>> ExternalData::Open(const Model& model,
   state->files = &files;
   state->options = options;
   state->model_storage = model.storage;
+  state->derived = model.derived;
   state->has_folder = !model.folder.empty();
   state->where.folder = model.folder;
   state->where.strict = options.strict;
@@ -150,6 +153,9 @@ Result<std::shared_ptr<ExternalData>> ExternalData::Open(const Model& model,
 }
 
 Result<FileRange> ExternalData::Locate(const Initializer& initializer) {
+  if (DerivedTensors::IsDerived(initializer)) {
+    return InvalidArgumentError("initializer '{}' is derived: it lies in no file", initializer.name.view());
+  }
   const auto& ref = std::get<ExternalDataRef>(initializer.source);
   const std::lock_guard lock(state_->mutex);
   Result<std::shared_ptr<State::OpenedFile>> opened = state_->FileOf(ref);
@@ -168,6 +174,14 @@ Status ExternalData::VerifyChecksum(const Initializer& initializer) {
 
 Result<Tensor> ExternalData::Map(const Initializer& initializer) {
   const std::string context = "initializer '" + initializer.name.str() + "'";
+  if (DerivedTensors::IsDerived(initializer)) {
+    const DerivedTensorPtr derived = state_->derived->Find(initializer.name);
+    if (!derived) return InternalError("{} is derived from nothing", context);
+    Result<Tensor> tensor =
+        ComputeDerived(*derived, [this](const Initializer& source) { return Map(source); });
+    if (!tensor.ok()) return tensor.status().WithContext(context);
+    return tensor;
+  }
   if (const auto* ref = std::get_if<ExternalDataRef>(&initializer.source)) {
     MappedRegion bytes;
     {

@@ -48,12 +48,13 @@ class ExternalData {
 
   // The constant as a host tensor that must not be written to and keeps its memory alive. Bytes of the model
   // file or of a data file are mapped, not copied, where they are aligned for the element type; strings,
-  // sparse tensors, misaligned bytes and bools that are neither 0 nor 1 become memory of their own.
+  // sparse and derived tensors, misaligned bytes and bools that are neither 0 nor 1 become memory of their
+  // own.
   // INVALID_MODEL (NOT_FOUND for a missing file) naming initializer and file where the data cannot be had;
   // INVALID_ARGUMENT for external data of a model in memory that was given no folder.
   Result<Tensor> Map(const Initializer& initializer);
 
-  // Where the bytes of an external initializer are, with the same checks.
+  // Where the bytes of an external initializer are, with the same checks; INVALID_ARGUMENT for a derived one.
   // REQUIRES: initializer.is_external().
   Result<FileRange> Locate(const Initializer& initializer);
 

@@ -40,6 +40,20 @@ class Placer {
 
   Result<Initializer> operator()(const Initializer& initializer) {
     Initializer placed = initializer;
+    if (initializer.is_external() && options_.stream && data_) {
+      LAMINA_RETURN_IF_ERROR(data_->Begin());
+      LAMINA_ASSIGN_OR_RETURN(const bool streamed, options_.stream(initializer, [this](auto piece) {
+        return data_->Append(piece);
+      }));
+      if (streamed) {
+        placed.source = data_->End();
+        return placed;
+      }
+    }
+    if (DerivedTensors::IsDerived(placed)) {
+      return UnsupportedError("initializer '{}' is derived: it has to be computed before it can be written",
+                              placed.name.view());
+    }
     if (initializer.is_external() && options_.load_external) {
       LAMINA_ASSIGN_OR_RETURN(placed.source, options_.load_external(initializer));
     }

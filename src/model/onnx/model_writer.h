@@ -6,9 +6,11 @@
 // external data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "lamina/status.h"
@@ -24,6 +26,11 @@ struct ModelWriteOptions {
   // Where set, external data is fetched through it and stored again like any other initializer, for a model
   // that goes to another folder. Where not, its references are kept.
   std::function<Result<Tensor>(const Initializer&)> load_external;
+  // Where set, asked for every initializer that is external or derived: hands its elements to the sink piece
+  // by piece, which puts them into the data file. Returns false, without a piece, where the reference is to
+  // be kept. REQUIRES: external_from_bytes.
+  using Sink = std::function<Status(std::span<const std::byte>)>;
+  std::function<Result<bool>(const Initializer&, const Sink&)> stream;
 };
 
 // Writes `path`, and the data file where initializers go there. Both appear only when they are whole, the

@@ -159,8 +159,10 @@ Status InferContribAttention(InferenceContext& context) {
 Status InferContribRotaryEmbedding(InferenceContext& context) {
   LAMINA_RETURN_IF_ERROR(context.CheckRank(0, 3, 4));
   LAMINA_RETURN_IF_ERROR(context.CheckRank(1, 0, 2));
-  LAMINA_RETURN_IF_ERROR(context.CheckRank(2, 2));
-  LAMINA_RETURN_IF_ERROR(context.CheckRank(3, 2));
+  // Without position_ids, as rewrites write it, the caches have a row for each token.
+  const int cache_rank = context.HasInput(1) ? 2 : 3;
+  LAMINA_RETURN_IF_ERROR(context.CheckRank(2, cache_rank));
+  LAMINA_RETURN_IF_ERROR(context.CheckRank(3, cache_rank));
   return InferSameShape(context);
 }
 
@@ -249,7 +251,7 @@ constexpr OperatorEntry kOperators[] = {
      InferEmbedLayerNormalization},
     {"GemmaRotaryEmbedding", 1, "U T T T T -> T T | T=float U=float", InferNothing},
     {"GroupQueryAttention", 1,
-     "T T? T? C? C? i32 i32 T? T? i64? T? T? f32? f32? T? T? -> T C? C? T? | T=float "
+     "T T? T? C? C? i32? i32? T? T? i64? T? T? f32? f32? T? T? -> T C? C? T? | T=float "
      "C=float,i8,u8,f8",
      InferGroupQueryAttention},
     {"LinearAttention", 1, "T T T S? T? T? -> T S? | T=float S=float", InferContribLinearAttention},
@@ -260,7 +262,7 @@ constexpr OperatorEntry kOperators[] = {
      InferPagedAttention},
     {"QMoE", 1, "T T U S? T? U S? T? U? S? T? U? U? U? T? G? G? -> T | T=float U=u8,f8 S=float G=float",
      InferMoe},
-    {"RotaryEmbedding", 1, "T i64 T T -> T | T=float", InferContribRotaryEmbedding},
+    {"RotaryEmbedding", 1, "T i64? T T -> T | T=float", InferContribRotaryEmbedding},
     {"SkipLayerNormalization", 1, "T T T T? T? -> T U? U? T? | T=float U=f32", InferSkipNormalization},
     {"SkipSimplifiedLayerNormalization", 1, "T T T T? -> T U? U? T? | T=float U=f32", InferSkipNormalization},
 };

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <vector>
 
+#include "model/shape_inference/lamina_ops.h"
+
 namespace lamina {
 namespace {
 
@@ -13,6 +15,7 @@ constexpr std::string_view kMl = "ai.onnx.ml";
 constexpr std::string_view kPreview = "ai.onnx.preview";
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
 constexpr std::string_view kMicrosoft = "com.microsoft";
+constexpr std::string_view kLamina = "lamina";
 
 struct Table {
   std::string_view domain;
@@ -42,6 +45,7 @@ constexpr Table kTables[] = {
     {kMicrosoft, ContribAttentionOperators},
     {kMicrosoft, ContribQuantizationOperators},
     {kMicrosoft, ContribFusedOperators},
+    {kLamina, LaminaOperators},
 };
 
 auto SortKey(const OperatorDef& def) { return std::tie(def.domain, def.op_type, def.since_version); }

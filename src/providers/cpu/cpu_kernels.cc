@@ -1,5 +1,7 @@
 #include "providers/cpu/cpu_kernels.h"
 
+#include "providers/cpu/attention/causal_mask.h"
+
 namespace lamina {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
@@ -76,6 +78,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterMatMulNBits(registry);
   RegisterGatherBlockQuantized(registry);
   RegisterOnnxAttention(registry);
+  RegisterCausalMask(registry);
   RegisterMultiHeadAttention(registry);
   RegisterMoE(registry);
   RegisterQMoE(registry);

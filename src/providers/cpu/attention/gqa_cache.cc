@@ -65,7 +65,7 @@ Status GqaCache::OpenBound(const KvView& bound, const GqaInputs& gqa_inputs) {
           "sequence {}: {} past tokens and {} of this run exceed the KV cache's capacity of {}", b, past,
           gqa_inputs.sequence, bound.capacity_tokens);
     }
-    if (gqa_inputs.cos_cache && !gqa_inputs.position_ids &&
+    if (gqa_inputs.cos_cache && !gqa_inputs.position_ids && !gqa_inputs.rotary_by_token &&
         past + gqa_inputs.sequence > gqa_inputs.rotary_positions) {
       return InvalidArgumentError("cos_cache dimension 0 shall not be less than total_sequence_length.");
     }
@@ -76,7 +76,7 @@ Status GqaCache::OpenBound(const KvView& bound, const GqaInputs& gqa_inputs) {
 
 int64_t GqaCache::absolute_past(int64_t b) const {
   if (bound_past) return bound_past[b];
-  return inputs->first_prompt() ? 0 : inputs->seqlens_k[b] + 1 - inputs->sequence;
+  return inputs->first_prompt() ? 0 : inputs->RowTotal(b) - inputs->sequence;
 }
 
 Status GqaCache::OpenTensors(KernelContext& context, const GqaInputs& gqa_inputs,
@@ -99,7 +99,7 @@ Status GqaCache::OpenTensors(KernelContext& context, const GqaInputs& gqa_inputs
     const int64_t past = absolute_past(b);
     const int64_t resident = windowed ? ResidentTokens(past, capacity, attributes.local_window_size) : past;
     // A prompt row shorter than the others ends with padding.
-    const int64_t appended = std::min<int64_t>(gqa_inputs.sequence, gqa_inputs.seqlens_k[b] + 1 - past);
+    const int64_t appended = std::min<int64_t>(gqa_inputs.sequence, gqa_inputs.RowTotal(b) - past);
     sequences[b] = {b * gqa_inputs.sequence, gqa_inputs.sequence, resident + appended, resident};
     staged |= sequences[b].kv_tokens > capacity;
   }

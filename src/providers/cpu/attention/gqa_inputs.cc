@@ -67,7 +67,17 @@ Status ParseTokens(const KernelContext& context, const GqaAttributes& attributes
 Status ParseLengths(const KernelContext& context, GqaInputs& inputs) {
   const Tensor* seqlens = Optional(context, GqaAttributes::kSeqlens);
   const Tensor* total = Optional(context, GqaAttributes::kTotalLength);
-  if (!seqlens || !total) return InvalidArgumentError("seqlens_k and total_sequence_length must be present");
+  if (!seqlens && !total) {
+    int64_t past = inputs.past_tokens;
+    if (const KvView* bound = context.kv_view()) {
+      past = *std::max_element(bound->past_lengths, bound->past_lengths + inputs.batch);
+    }
+    inputs.total = past + inputs.sequence;
+    return Status();
+  }
+  if (!seqlens || !total) {
+    return InvalidArgumentError("seqlens_k and total_sequence_length must be both present or both absent");
+  }
   if (seqlens->num_elements() != inputs.batch) {
     return InvalidArgumentError("seqlens_k must have shape [{}], found {}", inputs.batch,
                                 seqlens->shape().ToString());
@@ -119,7 +129,7 @@ Status ParsePast(const KernelContext& context, const GqaAttributes& attributes, 
 
 // Where every row stands, without a bound cache.
 Status CheckPast(const GqaAttributes& attributes, const GqaInputs& inputs) {
-  if (inputs.first_prompt()) return Status();
+  if (inputs.first_prompt() || !inputs.seqlens_k) return Status();
   if (inputs.sequence > 1 && inputs.batch != 1) {
     return InvalidArgumentError("batch_size must be 1 when sequence_length > 1 and past context is given.");
   }
@@ -155,14 +165,20 @@ Status ParseRotary(const KernelContext& context, const GqaAttributes& attributes
     return InvalidArgumentError("head_size shall be a multiple of 16. Got head_size % 16 == {}",
                                 inputs.head_size % 16);
   }
-  if (cos->shape().rank() != 2 || cos->shape() != sin->shape()) {
+  const int rank = cos->shape().rank();
+  inputs.rotary_by_token = rank == 3 && !position_ids;
+  if ((rank != 2 && !inputs.rotary_by_token) || cos->shape() != sin->shape()) {
     return InvalidArgumentError(
         "cos_cache and sin_cache must have 2 dimensions and one shape, found {} and {}",
         cos->shape().ToString(), sin->shape().ToString());
   }
+  if (inputs.rotary_by_token && (cos->shape()[0] != inputs.batch || cos->shape()[1] != inputs.sequence)) {
+    return InvalidArgumentError("without position_ids the caches must be [{},{},pairs], found {}",
+                                inputs.batch, inputs.sequence, cos->shape().ToString());
+  }
   inputs.rotary_positions = cos->shape()[0];
-  inputs.rotary_pairs = cos->shape()[1];
-  if (inputs.rotary_positions < inputs.total) {
+  inputs.rotary_pairs = cos->shape()[rank - 1];
+  if (!inputs.rotary_by_token && inputs.rotary_positions < inputs.total) {
     return InvalidArgumentError("cos_cache dimension 0 shall not be less than total_sequence_length.");
   }
   if (inputs.rotary_pairs > inputs.head_size / 2 || inputs.rotary_pairs % 8 != 0) {
@@ -293,11 +309,10 @@ AttentionLimits GqaAttributes::Limits(int64_t batch, int64_t sequence, int64_t h
 Result<GqaInputs> GqaInputs::Parse(KernelContext& context, const GqaAttributes& attributes) {
   GqaInputs inputs;
   LAMINA_RETURN_IF_ERROR(ParseTokens(context, attributes, inputs));
+  const bool is_bound = context.kv_view() != nullptr;
+  if (!is_bound) LAMINA_RETURN_IF_ERROR(ParsePast(context, attributes, inputs));
   LAMINA_RETURN_IF_ERROR(ParseLengths(context, inputs));
-  if (!context.kv_view()) {
-    LAMINA_RETURN_IF_ERROR(ParsePast(context, attributes, inputs));
-    LAMINA_RETURN_IF_ERROR(CheckPast(attributes, inputs));
-  }
+  if (!is_bound) LAMINA_RETURN_IF_ERROR(CheckPast(attributes, inputs));
   LAMINA_RETURN_IF_ERROR(ParseRotary(context, attributes, inputs));
   LAMINA_RETURN_IF_ERROR(ParseExtras(context, attributes, inputs));
   return inputs;

@@ -55,24 +55,30 @@ struct GqaInputs {
 
   const Tensor* past_key = nullptr;
   const Tensor* past_value = nullptr;
-  const int32_t* seqlens_k = nullptr;  // [batch] tokens of a row, past included, minus 1
-  const void* cos_cache = nullptr;     // [positions, rotary_pairs]
+  const int32_t* seqlens_k = nullptr;  // [batch] tokens of a row, past included, minus 1; null: all `total`
+  const void* cos_cache = nullptr;     // [positions, rotary_pairs], or a row for each token of the run
   const void* sin_cache = nullptr;
   int64_t rotary_positions = 0;
   int64_t rotary_pairs = 0;
+  bool rotary_by_token = false;
   const int64_t* position_ids = nullptr;
   AttentionBias bias;
   const void* head_sink = nullptr;
   const void* q_norm = nullptr;
   const void* k_norm = nullptr;
 
-  // What the operator's specification demands, named as ONNX Runtime names it.
+  // What the operator's specification demands, named as ONNX Runtime names it. Beyond it: without seqlens_k and
+  // total_sequence_length every row has all tokens of past_key (of its row of a bound cache) and the run's; and
+  // cos_cache and sin_cache may be [batch, sequence, pairs], one row for each token, without position_ids.
   static Result<GqaInputs> Parse(KernelContext& context, const GqaAttributes& attributes);
 
   // A run without past: every row begins at position 0.
   bool first_prompt() const { return sequence == total; }
-  // Position of token s of row b for the rotary embedding.
+  // Tokens of row b, past included.
+  int64_t RowTotal(int64_t b) const { return seqlens_k ? int64_t{seqlens_k[b]} + 1 : total; }
+  // Row of the caches that rotates token s of row b: its position, or its own.
   int64_t PositionOf(int64_t b, int64_t s, int64_t past) const {
+    if (rotary_by_token) return b * sequence + s;
     return position_ids ? position_ids[b * sequence + s] : past + s;
   }
 };

@@ -1,6 +1,9 @@
-// SwiGLU: swish(a) * b.
+// SwiGLU: swish(a) * b; of ai.onnx, and of the domain of rewrites for models of earlier opsets.
+#include <type_traits>
+
 #include "providers/cpu/elementwise/broadcast.h"
 #include "providers/cpu/kernel_util.h"
+#include "providers/cpu/simd/vec_math.h"
 #include "providers/cpu/tensor/element_convert.h"
 
 namespace lamina {
@@ -31,6 +34,15 @@ class SwiGlu : public Kernel {
  private:
   template <typename T>
   void Run(const BroadcastRow& row) const {
+    if constexpr (std::is_same_v<T, float>) {
+      const float* value = row.input<float>(1);
+      float* out = row.out<float>();
+      if (!row.repeated[0] && !row.repeated[1] && value != out) {
+        ActiveVecMath().quick_gelu(row.input<float>(0), out, row.count, alpha_);
+        for (int64_t i = 0; i < row.count; ++i) out[i] *= value[i];
+        return;
+      }
+    }
     using C = ComputeType<T>;
     const C alpha = static_cast<C>(alpha_);
     for (int64_t i = 0; i < row.count; ++i) {
@@ -46,13 +58,10 @@ class SwiGlu : public Kernel {
 }  // namespace
 
 void RegisterSwiGluKernels(KernelRegistry& registry) {
-  registry.Add(KernelDef("SwiGLU")
-                   .Since(28)
-                   .Input(0, kFloatTypes)
-                   .Input(1, kFloatTypes)
-                   .Output(0, kFloatTypes)
-                   .MayInplace(0, 0),
-               CreateKernel<SwiGlu>);
+  for (KernelDef def : {KernelDef("SwiGLU").Since(28), KernelDef("SwiGLU", "lamina")}) {
+    def.Input(0, kFloatTypes).Input(1, kFloatTypes).Output(0, kFloatTypes).MayInplace(0, 0);
+    registry.Add(std::move(def), CreateKernel<SwiGlu>);
+  }
 }
 
 }  // namespace lamina
