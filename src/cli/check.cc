@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 struct CheckFlags {
   ModelFlags model;
   std::vector<std::string> models;
+  bool verbose = false;
 };
 
 // A model with recorded runs.
@@ -59,6 +60,9 @@ Result<ExitCode> Check(const CheckFlags& flags, Output& out) {
   int failed = 0;
   for (const CheckedModel& model : models) {
     const Result<std::unique_ptr<Session>> session = LoadModel(flags, env, model.path);
+    if (flags.verbose && session.ok()) {
+      fmt::print(stderr, "{}: {} kernels per step\n", model.path, (*session)->stats().num_steps);
+    }
     for (const std::string& set : model.data_sets) {
       const Status status = session.ok() ? CheckDataSet(**session, set) : session.status();
       ++(status.ok() ? passed : failed);
@@ -80,6 +84,7 @@ void RegisterCheckCommand(Commands& commands) {
                  "Models (folders, .onnx files or names) or folders with models in them; every "
                  "test_data_set_N is run")
       ->required();
+  app.add_flag("--verbose", flags->verbose, "Print how many kernels a step of each model runs");
   AddModelFlags(app, flags->model);
 }
 

@@ -50,6 +50,25 @@ TEST_F(RewriteTest, AReshapeWhoseRestIsNotAskedForKeepsItsArithmetic) {
   EXPECT_EQ(Count("Concat"), 1);
 }
 
+TEST_F(RewriteTest, AnExpandBeforeABroadcastVanishes) {
+  const ValueId x = In("x", {"n", "1", "s"});
+  const ValueId n = Op("Shape", {x});
+  const ValueId target = Op("Concat", {Op("Slice", {n, Ints({0}), Ints({1}), Ints({0})}), Ints({8, 1})},
+                            {Attr("axis", int64_t{0})});
+  Out(Op("MatMul", {Op("Expand", {Floats(Shape{1, 8, 1}, std::vector<float>(8, 2)), target}), x}));
+  Apply();
+  EXPECT_EQ(graph().num_alive_nodes(), 1);
+}
+
+TEST_F(RewriteTest, AnExpandThatGivesTheResultItsShapeStays) {
+  const ValueId x = In("x", {"n", "1", "s"});
+  const ValueId target = Op("Concat", {Op("Slice", {Op("Shape", {x}), Ints({0}), Ints({1}), Ints({0})}), Ints({8, 1})},
+                            {Attr("axis", int64_t{0})});
+  Out(Op("Add", {Op("Expand", {Floats(Shape{1, 1, 1}, {2}), target}), x}));
+  Apply();
+  EXPECT_EQ(Count("Expand"), 1);
+}
+
 TEST_F(RewriteTest, IdentitiesVanishAndOutputsKeepTheirNames) {
   const ValueId x = In("x", {"n"});
   const ValueId y = Op("Identity", {Op("Relu", {x})});

@@ -113,7 +113,8 @@ class RewriteTest : public ::testing::Test {
       if (node.alive && node.op_type == op_type) found = &node;
     }
     EXPECT_EQ(Count(op_type), 1) << op_type;
-    return found;
+    static const Node kNone;
+    return found != nullptr ? found : &kNone;
   }
 
   std::unique_ptr<Model> model_;

@@ -203,8 +203,9 @@ class SkipNorm : public Rewrite {
 }  // namespace
 
 void AddNormRewrites(RewriteTable& table) {
-  table.push_back(std::make_unique<RmsNorm>());
+  // The RMS form of a centred value is a part of the other.
   table.push_back(std::make_unique<LayerNorm>());
+  table.push_back(std::make_unique<RmsNorm>());
   table.push_back(std::make_unique<LayerNormBias>());
   table.push_back(std::make_unique<SkipNorm>());
 }

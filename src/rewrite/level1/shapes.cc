@@ -70,11 +70,57 @@ class ConstantReshape : public Rewrite {
   }
 };
 
+// An Expand before an operator that broadcasts anyway, against an operand that has the dimensions.
+class ExpandBeforeBroadcast : public Rewrite {
+ public:
+  std::string_view name() const override { return "expand-before-broadcast"; }
+  std::vector<std::string_view> roots() const override { return {"MatMul", "Add", "Sub", "Mul", "Div"}; }
+  bool Apply(GraphEditor& editor, NodeId root) const override {
+    if (!editor.node(root).domain.empty() || editor.node(root).inputs.size() != 2) return false;
+    for (const int operand : {0, 1}) {
+      const NodeId expand = editor.Producer(editor.Input(root, static_cast<size_t>(operand)));
+      if (!editor.Is(expand, "Expand") || !IsSuperfluous(editor, root, operand, expand)) continue;
+      editor.SetInput(root, operand, editor.Input(expand, 0));
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  static bool IsSuperfluous(const GraphEditor& editor, NodeId root, int operand, NodeId expand) {
+    const SymbolicShape* small = editor.ShapeOf(editor.Input(expand, 0));
+    const SymbolicShape* expanded = editor.ShapeOf(editor.Output(expand));
+    const SymbolicShape* other = editor.ShapeOf(editor.Input(root, static_cast<size_t>(1 - operand)));
+    const SymbolicShape* result = editor.ShapeOf(editor.Output(root));
+    if (!small || !expanded || !other || !result) return false;
+    const int rank = result->rank();
+    const bool is_product = editor.Is(root, "MatMul");
+    // Products use the last two axes as they are.
+    const int fixed = is_product ? 2 : 0;
+    if (small->rank() < fixed || other->rank() < fixed || std::max(small->rank(), other->rank()) != rank) {
+      return false;
+    }
+    for (int from_back = 1; from_back <= rank; ++from_back) {
+      const auto dim = [from_back](const SymbolicShape& shape) {
+        return from_back <= shape.rank() ? shape.dims[static_cast<size_t>(shape.rank() - from_back)] : DimExpr(1);
+      };
+      if (!dim(*result).known()) return false;
+      if (from_back <= fixed) {
+        if (!dim(*expanded).known() || !(dim(*small) == dim(*expanded))) return false;
+      } else if (!(dim(*small) == dim(*result)) && !(dim(*small).Is(1) && dim(*other) == dim(*result))) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
 }  // namespace
 
 void AddShapeRewrites(RewriteTable& table) {
   table.push_back(std::make_unique<SameShapeNodes>());
   table.push_back(std::make_unique<ConstantReshape>());
+  table.push_back(std::make_unique<ExpandBeforeBroadcast>());
 }
 
 }  // namespace lamina
