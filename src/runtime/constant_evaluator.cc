@@ -45,6 +45,7 @@ Result<std::vector<Tensor>> SessionConstantEvaluator::Evaluate(const Graph& grap
                                                                std::span<const Tensor* const> inputs) {
   SessionOptions options;
   LAMINA_RETURN_IF_ERROR(options.Set("session.disabled_rewrites", "all"));
+  LAMINA_RETURN_IF_ERROR(options.AppendProvider("cpu"));
   LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<SessionImpl> session,
                           SessionImpl::Create(env_, ModelOf(graph, node, inputs), options, {}));
   RunBinding binding;

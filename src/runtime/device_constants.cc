@@ -87,7 +87,8 @@ Status DeviceConstants::Fill(const std::vector<Constant*>& constants, const Prog
     const Tensor& host = constant->host->tensor();
     Tensor& tensor = constant->value.tensor();
     IExternalDataLoader* loader = device.provider->external_data_loader();
-    if (loader && data_ && constant->initializer->is_external() && loader->CanLoad(device.device())) {
+    if (loader && data_ && constant->initializer->is_external() &&
+        !DerivedTensors::IsDerived(*constant->initializer) && loader->CanLoad(device.device())) {
       LAMINA_ASSIGN_OR_RETURN(const FileRange range, data_->Locate(*constant->initializer));
       batches[loader].push_back({constant->initializer->name.view(), range.file, range.offset_bytes,
                                  range.length_bytes, host.type(), tensor.mutable_raw_data(),
