@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <filesystem>
@@ -28,9 +27,7 @@ class OptimizeTest : public ::testing::Test {
 
   std::string Zoo(const std::string& name) { return SourcePath("tests/data/zoo/" + name); }
 
-  void Copy(const std::string& from, const fs::path& to) {
-    fs::copy(from, to, fs::copy_options::recursive);
-  }
+  void Copy(const std::string& from, const fs::path& to) { fs::copy(from, to, fs::copy_options::recursive); }
 
   CommandOutcome Optimize(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "optimize");
@@ -70,8 +67,8 @@ TEST_F(OptimizeTest, BesideTheSourceWeightsStayWhereTheyAre) {
   ASSERT_EQ(Optimize({(source / "model.onnx").string(), (source / "small.onnx").string()}).exit_code, 0);
   EXPECT_LT(fs::exists(source / "small.onnx.data") ? fs::file_size(source / "small.onnx.data") : 0,
             data_bytes / 2);
-  const CommandOutcome copied = Optimize(
-      {"--copy-weights", (source / "model.onnx").string(), (source / "whole.onnx").string()});
+  const CommandOutcome copied =
+      Optimize({"--copy-weights", (source / "model.onnx").string(), (source / "whole.onnx").string()});
   ASSERT_EQ(copied.exit_code, 0) << copied.standard_error;
   EXPECT_GE(fs::file_size(source / "whole.onnx.data"), data_bytes / 2);
   fs::remove(source / "model.onnx");
@@ -84,7 +81,8 @@ TEST_F(OptimizeTest, QuantizationReportsItsErrorPerLayer) {
   const CommandOutcome outcome =
       Optimize({"--quant", "int4", "--block", "32", Zoo("llama-torch-script"), out.string()});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.standard_error;
-  for (const char* text : {"weights in int4 blocks of 32", "layers.0", "layers.3", "head", "relative error"}) {
+  for (const char* text :
+       {"weights in int4 blocks of 32", "layers.0", "layers.3", "head", "relative error"}) {
     EXPECT_THAT(outcome.standard_output, HasSubstr(text));
   }
   const auto model = ReadModel((out / "model.onnx").string());

@@ -62,8 +62,9 @@ TEST_F(RewriteTest, AnExpandBeforeABroadcastVanishes) {
 
 TEST_F(RewriteTest, AnExpandThatGivesTheResultItsShapeStays) {
   const ValueId x = In("x", {"n", "1", "s"});
-  const ValueId target = Op("Concat", {Op("Slice", {Op("Shape", {x}), Ints({0}), Ints({1}), Ints({0})}), Ints({8, 1})},
-                            {Attr("axis", int64_t{0})});
+  const ValueId target =
+      Op("Concat", {Op("Slice", {Op("Shape", {x}), Ints({0}), Ints({1}), Ints({0})}), Ints({8, 1})},
+         {Attr("axis", int64_t{0})});
   Out(Op("Add", {Op("Expand", {Floats(Shape{1, 1, 1}, {2}), target}), x}));
   Apply();
   EXPECT_EQ(Count("Expand"), 1);

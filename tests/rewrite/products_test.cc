@@ -24,7 +24,8 @@ class ProductTest : public RewriteTest {
   ValueId Attention(ValueId q, ValueId k, ValueId v) {
     const ValueId past_key = In("past_key", {"b", "1", "p", "8"});
     const ValueId past_value = In("past_value", {"b", "1", "p", "8"});
-    const std::vector<ValueId> outputs = {graph().MakeValue({}), graph().MakeValue({}), graph().MakeValue({})};
+    const std::vector<ValueId> outputs = {graph().MakeValue({}), graph().MakeValue({}),
+                                          graph().MakeValue({})};
     graph().AddNode("attention", "GroupQueryAttention", "com.microsoft", 1, {q, k, v, past_key, past_value},
                     outputs, {Attr("num_heads", int64_t{1}), Attr("kv_num_heads", int64_t{1})});
     return outputs[0];
@@ -60,7 +61,8 @@ TEST_F(ProductTest, BiasesAreMergedToo) {
   const ValueId x = In("x", {"b", "s", "2"});
   std::vector<ValueId> parts;
   for (const float first : {0.0f, 100.0f, 200.0f}) {
-    parts.push_back(Op("Add", {Op("MatMul", {x, Matrix(2, 8, first)}), Floats(Shape{8}, std::vector<float>(8, first))}));
+    parts.push_back(
+        Op("Add", {Op("MatMul", {x, Matrix(2, 8, first)}), Floats(Shape{8}, std::vector<float>(8, first))}));
   }
   Out(Attention(parts[0], parts[1], parts[2]));
   Apply();
@@ -126,8 +128,9 @@ TEST_F(ProductTest, BatchNormalizationGoesIntoTheConvolution) {
   const ValueId x = In("x", {"n", "1", "4", "4"});
   const ValueId w = Floats(Shape{2, 1, 1, 1}, {1, 2});
   const ValueId conv = Op("Conv", {x, w});
-  const ValueId norm = Op("BatchNormalization", {conv, Floats(Shape{2}, {2, 4}), Floats(Shape{2}, {1, 1}),
-                                                 Floats(Shape{2}, {3, 0}), Floats(Shape{2}, {1, 4})},
+  const ValueId norm = Op("BatchNormalization",
+                          {conv, Floats(Shape{2}, {2, 4}), Floats(Shape{2}, {1, 1}), Floats(Shape{2}, {3, 0}),
+                           Floats(Shape{2}, {1, 4})},
                           {Attr("epsilon", 0.0f)});
   Out(Op("Relu", {norm}));
   Apply();

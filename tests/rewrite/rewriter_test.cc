@@ -10,7 +10,8 @@ TEST_F(RewriteTest, TenThousandNodesTakeLessThanASecond) {
   ValueId x = In("x", {"b", "s", "16"});
   const ValueId scale = Floats(Shape{16}, std::vector<float>(16, 1.5f));
   while (graph().num_alive_nodes() < 10000) {
-    const ValueId mean = Op("ReduceMean", {Op("Pow", {x, Float(2)})}, {Attr("axes", std::vector<int64_t>{-1})});
+    const ValueId mean =
+        Op("ReduceMean", {Op("Pow", {x, Float(2)})}, {Attr("axes", std::vector<int64_t>{-1})});
     const ValueId inverse = Op("Div", {Float(1), Op("Sqrt", {Op("Add", {mean, Float(1e-6f)})})});
     const ValueId normed = Op("Mul", {scale, Op("Mul", {x, inverse})});
     const ValueId silu = Op("Mul", {normed, Op("Sigmoid", {normed})});

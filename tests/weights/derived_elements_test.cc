@@ -45,7 +45,8 @@ TEST(DerivedElements, ConcatAlongEachAxis) {
 }
 
 TEST(DerivedElements, Transpose) {
-  EXPECT_EQ(FloatsOf(DeriveTranspose(Source(Shape{2, 3}, Ramp(6)), {1, 0})), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(FloatsOf(DeriveTranspose(Source(Shape{2, 3}, Ramp(6)), {1, 0})),
+            (std::vector<float>{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(FloatsOf(DeriveTranspose(Source(Shape{2, 1, 3}, Ramp(6)), {2, 0, 1})),
             (std::vector<float>{0, 3, 1, 4, 2, 5}));
   EXPECT_FALSE(DeriveTranspose(Source(Shape{2, 3}, Ramp(6)), {0, 0}).ok());
@@ -134,7 +135,8 @@ TEST(DerivedElements, QuantizationSeesThroughTransposesAndConcatenations) {
 }
 
 TEST(DerivedElements, ABlockOfZerosStaysZero) {
-  const Result<QuantizedMatrix> matrix = DeriveQuantized(Source(Shape{16, 1}, std::vector<float>(16, 0)), 4, 16);
+  const Result<QuantizedMatrix> matrix =
+      DeriveQuantized(Source(Shape{16, 1}, std::vector<float>(16, 0)), 4, 16);
   for (const float weight : Restored(*matrix, 4, 16, 16, 1)) EXPECT_EQ(weight, 0);
   EXPECT_FALSE(DeriveQuantized(Source(Shape{16, 1}, Ramp(16)), 5, 16).ok());
   EXPECT_FALSE(DeriveQuantized(Source(Shape{16, 1}, Ramp(16)), 4, 24).ok());

@@ -102,7 +102,8 @@ class ExpandBeforeBroadcast : public Rewrite {
     }
     for (int from_back = 1; from_back <= rank; ++from_back) {
       const auto dim = [from_back](const SymbolicShape& shape) {
-        return from_back <= shape.rank() ? shape.dims[static_cast<size_t>(shape.rank() - from_back)] : DimExpr(1);
+        return from_back <= shape.rank() ? shape.dims[static_cast<size_t>(shape.rank() - from_back)]
+                                         : DimExpr(1);
       };
       if (!dim(*result).known()) return false;
       if (from_back <= fixed) {
