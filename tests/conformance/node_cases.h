@@ -41,7 +41,9 @@ std::map<std::string, std::string> ReadExpectedFailures();
 bool HasRandomOutput(const NodeCase& node_case);
 
 // Loads the case's model as a session and runs every data set; OK where all outputs agree.
-Status RunInSession(const std::shared_ptr<Env>& env, const NodeCase& node_case);
+// `disabled_rewrites`: session.disabled_rewrites.
+Status RunInSession(const std::shared_ptr<Env>& env, const NodeCase& node_case,
+                    const std::string& disabled_rewrites = "");
 
 // Whether the model is one node without subgraphs, which OpTester can run.
 bool IsSingleNode(const NodeCase& node_case);

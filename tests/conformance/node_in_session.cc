@@ -65,8 +65,12 @@ Status CheckRandomSet(Session& session, const std::string& folder) {
 
 }  // namespace
 
-Status RunInSession(const std::shared_ptr<Env>& env, const NodeCase& node_case) {
+Status RunInSession(const std::shared_ptr<Env>& env, const NodeCase& node_case,
+                    const std::string& disabled_rewrites) {
   SessionOptions options;
+  if (!disabled_rewrites.empty()) {
+    LAMINA_RETURN_IF_ERROR(options.Set("session.disabled_rewrites", disabled_rewrites));
+  }
   LAMINA_RETURN_IF_ERROR(options.Set("session.max_kv_caches", "0"));  // past and present are ordinary tensors
   LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::Load(env, node_case.folder + "/model.onnx", options));

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "conformance/node_cases.h"
+#include "rewrite/rewriter.h"
 
 namespace lamina::testing {
 namespace {
@@ -22,6 +23,20 @@ class NodeConformance : public ::testing::Test {
   void SetUp() override {
     if (!cases_) GTEST_SKIP() << "neither the archive of node tests nor libonnx-testdata is there";
   }
+
+  // Every `stride`-th case passes without the given rewrites.
+  static void ExpectPassWithout(const std::string& disabled_rewrites, size_t stride) {
+    const std::shared_ptr<Env> env = *Env::Create({.num_threads = 2});
+    const std::map<std::string, std::string> expected_failures = ReadExpectedFailures();
+    for (size_t i = 0; i < cases_->cases().size(); i += stride) {
+      const NodeCase& node_case = cases_->cases()[i];
+      if (!Wanted(node_case) || expected_failures.contains(node_case.name)) continue;
+      const Status status = RunInSession(env, node_case, disabled_rewrites);
+      EXPECT_TRUE(status.ok()) << node_case.name << " without '" << disabled_rewrites
+                               << "': " << status.ToString();
+    }
+  }
+
   static std::optional<NodeCases> cases_;
 };
 
@@ -51,6 +66,21 @@ TEST_F(NodeConformance, AllCasesInSessions) {
   }
   std::cout << passed << " of " << cases_->cases().size() << " cases pass, " << random
             << " more have random output\n";
+}
+
+// Rewrites are on above.
+TEST_F(NodeConformance, SomeCasesWithoutRewrites) { ExpectPassWithout("all", /*stride=*/8); }
+
+TEST_F(NodeConformance, AllCasesWithoutRewritesFull) { ExpectPassWithout("all", /*stride=*/1); }
+
+TEST_F(NodeConformance, AllCasesWithEachRewriteAloneFull) {
+  for (const auto& kept : Level1Rewrites()) {
+    std::string disabled;
+    for (const auto& rewrite : Level1Rewrites()) {
+      if (rewrite != kept) disabled += std::string(rewrite->name()) + ",";
+    }
+    ExpectPassWithout(disabled, /*stride=*/1);
+  }
 }
 
 TEST_F(NodeConformance, KernelsKeepTheirRules) {
