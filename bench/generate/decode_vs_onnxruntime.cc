@@ -89,7 +89,7 @@ int Main(int argc, char** argv) {
     Status failed;
     Measure(
         [&](const std::vector<int32_t>& tokens) -> int32_t {
-          const SequenceStep row{sequence, tokens, true};
+          const SequenceStep row{sequence, tokens, 1};
           const Status status = (*engine)->Step({&row, 1});
           if (!status.ok()) failed = status;
           const std::span<const float> logits = (*engine)->logits(0);

@@ -127,6 +127,11 @@ class KvCache {
   // Keeps the first `tokens` of the row's past. UNSUPPORTED where the model carries state without a token
   // axis and `tokens` is neither 0 nor all of them.
   Status Truncate(const KvRow& row, int32_t tokens);
+  // Whether Truncate can keep any number of tokens.
+  bool supports_truncation() const;
+  // Makes slot `to_slot` what the row is: the same past_tokens tokens. UNSUPPORTED where the cache is not in
+  // host memory.
+  Status CopySlot(const KvRow& from, int32_t to_slot);
   KvCacheImpl& impl() const { return *impl_; }
 
  private:

@@ -68,6 +68,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(std::shared_ptr<Env> env, const M
     return InvalidArgumentError("expected at least one sequence and one token a chunk, found {} and {}",
                                 options.max_sequences, options.prefill_chunk_tokens);
   }
+  if (options.max_row_logits < 1 || options.max_row_logits > options.prefill_chunk_tokens) {
+    return InvalidArgumentError("logits of a row: expected 1 to the prefill chunk ({} tokens), found {}",
+                                options.prefill_chunk_tokens, options.max_row_logits);
+  }
   engine->context_length_tokens_ = options.context_length_tokens;
   if (engine->context_length_tokens_ <= 0) {
     engine->context_length_tokens_ = folder.context_length_tokens > 0
@@ -75,13 +79,15 @@ Result<std::unique_ptr<Engine>> Engine::Create(std::shared_ptr<Env> env, const M
                                          : kDefaultContextTokens;
   }
   engine->prefill_chunk_tokens_ = options.prefill_chunk_tokens;
+  engine->max_row_logits_ = options.max_row_logits;
   SessionOptions session_options = options.session;
   LAMINA_RETURN_IF_ERROR(
       session_options.Set("session.context_length", std::to_string(engine->context_length_tokens_)));
   LAMINA_RETURN_IF_ERROR(session_options.Set("session.max_batch", std::to_string(options.max_sequences)));
   LAMINA_RETURN_IF_ERROR(
       session_options.Set("session.prefill_chunk", std::to_string(options.prefill_chunk_tokens)));
-  LAMINA_RETURN_IF_ERROR(session_options.Set("session.last_token_logits", "1"));
+  LAMINA_RETURN_IF_ERROR(
+      session_options.Set("session.last_token_logits", std::to_string(options.max_row_logits)));
   LoadOptions decoder_load = load_options;
   decoder_load.decoder_names = folder.decoder_names;
   LAMINA_ASSIGN_OR_RETURN(engine->session_,
@@ -158,6 +164,13 @@ Status Engine::Rewind(SequenceId sequence, int64_t length_tokens) {
   return Status();
 }
 
+Status Engine::CopySequence(SequenceId from, SequenceId to) {
+  const int64_t length_tokens = this->length_tokens(from);
+  LAMINA_RETURN_IF_ERROR(kv_cache_->CopySlot({from.slot, static_cast<int32_t>(length_tokens)}, to.slot));
+  sequences_[static_cast<size_t>(to.slot)].length_tokens = length_tokens;
+  return Status();
+}
+
 Status Engine::CheckRows(std::span<const SequenceStep> rows) const {
   for (size_t i = 0; i < rows.size(); ++i) {
     const SequenceStep& row = rows[i];
@@ -167,6 +180,11 @@ Status Engine::CheckRows(std::span<const SequenceStep> rows) const {
       return InvalidArgumentError("row {}: there is no sequence {}", i, slot);
     }
     if (row.tokens.empty()) return InvalidArgumentError("row {}: a step needs at least one token", i);
+    const auto most_logits = std::min(static_cast<size_t>(max_row_logits_), row.tokens.size());
+    if (row.num_logits < 0 || static_cast<size_t>(row.num_logits) > most_logits) {
+      return InvalidArgumentError("row {}: logits of {} tokens are wanted, at most {} are possible", i,
+                                  row.num_logits, most_logits);
+    }
     const auto same = [&](const SequenceStep& other) { return other.sequence == row.sequence; };
     if (std::count_if(rows.begin(), rows.end(), same) > 1) {
       return InvalidArgumentError("row {}: sequence {} stands in the step twice", i, slot);
@@ -187,8 +205,11 @@ bool Engine::CanShareRun(const SequenceStep& a, const SequenceStep& b) const {
 
 Status Engine::Step(std::span<const SequenceStep> rows, const RunOptions& run_options) {
   LAMINA_RETURN_IF_ERROR(CheckRows(rows));
-  logits_.resize(rows.size() * static_cast<size_t>(vocab_size_));
-  has_logits_.assign(rows.size(), false);
+  first_logits_.assign(1, 0);
+  for (const SequenceStep& row : rows) {
+    first_logits_.push_back(first_logits_.back() + static_cast<size_t>(row.num_logits));
+  }
+  logits_.resize(first_logits_.back() * static_cast<size_t>(vocab_size_));
   std::vector<bool> done(rows.size(), false);
   for (size_t first = 0; first < rows.size(); ++first) {
     if (done[first]) continue;
@@ -206,15 +227,15 @@ Status Engine::RunGroup(std::span<const SequenceStep> rows, std::span<const size
                         const RunOptions& run_options) {
   const size_t num_tokens = rows[members.front()].tokens.size();
   const auto chunk = static_cast<size_t>(prefill_chunk_tokens_);
-  for (size_t first_token = 0; first_token < num_tokens; first_token += chunk) {
-    const size_t in_chunk = std::min(chunk, num_tokens - first_token);
-    const TokenRange range{first_token, in_chunk};
+  // All tokens that logits are wanted for lie in the last chunk. Rows share a run with one token each only.
+  const auto num_logits = static_cast<size_t>(rows[members.front()].num_logits);
+  for (size_t first_token = 0; first_token < num_tokens;) {
+    const size_t left = num_tokens - first_token;
+    const TokenRange range{first_token, left <= chunk ? left : std::min(chunk, left - num_logits)};
     LAMINA_RETURN_IF_ERROR(RunChunk(rows, members, range, run_options));
-    if (first_token + in_chunk == num_tokens) {
-      LAMINA_RETURN_IF_ERROR(KeepLogits(binding_.outputs()[logits_output_].tensor(), rows, members));
-    }
+    first_token += range.count;
   }
-  return Status();
+  return KeepLogits(binding_.outputs()[logits_output_].tensor(), rows, members);
 }
 
 Status Engine::RunChunk(std::span<const SequenceStep> rows, std::span<const size_t> members, TokenRange range,
@@ -291,18 +312,22 @@ Status Engine::KeepLogits(const Tensor& logits, std::span<const SequenceStep> ro
   const int64_t tokens = rank == 2 ? 1 : shape[1];
   for (size_t b = 0; b < members.size(); ++b) {
     const size_t row = members[b];
-    if (!rows[row].wants_logits) continue;
-    const int64_t first = ((static_cast<int64_t>(b) + 1) * tokens - 1) * vocab_size_;
-    float* target = logits_.data() + row * static_cast<size_t>(vocab_size_);
-    LAMINA_RETURN_IF_ERROR(ConvertToFloat(logits, first, vocab_size_, target));
-    has_logits_[row] = true;
+    const int64_t wanted = rows[row].num_logits;
+    if (wanted > tokens) {
+      return InvalidModelError("logits have shape {}, those of {} tokens are wanted", shape.ToString(),
+                               wanted);
+    }
+    const int64_t first = ((static_cast<int64_t>(b) + 1) * tokens - wanted) * vocab_size_;
+    float* target = logits_.data() + first_logits_[row] * static_cast<size_t>(vocab_size_);
+    LAMINA_RETURN_IF_ERROR(ConvertToFloat(logits, first, wanted * vocab_size_, target));
   }
   return Status();
 }
 
-std::span<const float> Engine::logits(size_t index) const {
-  if (index >= has_logits_.size() || !has_logits_[index]) return {};
-  return {logits_.data() + index * static_cast<size_t>(vocab_size_), static_cast<size_t>(vocab_size_)};
+std::span<const float> Engine::logits(size_t row, size_t index) const {
+  if (row + 1 >= first_logits_.size() || index >= first_logits_[row + 1] - first_logits_[row]) return {};
+  const auto vocab_size = static_cast<size_t>(vocab_size_);
+  return {logits_.data() + (first_logits_[row] + index) * vocab_size, vocab_size};
 }
 
 }  // namespace lamina

@@ -2,7 +2,7 @@
 //
 //   LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Create(env, folder, {}));
 //   LAMINA_ASSIGN_OR_RETURN(const SequenceId sequence, engine->AddSequence());
-//   LAMINA_RETURN_IF_ERROR(engine->Step({{{sequence, prompt_ids, /*wants_logits=*/true}}}));
+//   LAMINA_RETURN_IF_ERROR(engine->Step({{{sequence, prompt_ids, /*num_logits=*/1}}}));
 //   std::span<const float> logits = engine->logits(0);          // of the last token of the first row
 //
 // A step takes any mix of prefill chunks and single tokens; rows that a model can run together share one run.
@@ -27,6 +27,8 @@ struct EngineOptions {
   int max_sequences = 1;
   // Longer prompts are run in chunks of this many tokens.
   int prefill_chunk_tokens = 512;
+  // Logits that a row of a step can ask for; more than 1 to check a draft (SequenceStep::num_logits).
+  int max_row_logits = 1;
 };
 
 struct SequenceId {
@@ -38,7 +40,7 @@ struct SequenceId {
 struct SequenceStep {
   SequenceId sequence;
   std::span<const int32_t> tokens;
-  bool wants_logits = false;  // for the last of the tokens
+  int num_logits = 0;  // how many of the last tokens to give logits for
 };
 
 // Not thread-safe.
@@ -61,16 +63,22 @@ class Engine {
   // Forgets all tokens after the first `length_tokens`. INVALID_ARGUMENT where there are fewer, UNSUPPORTED
   // where the model carries state that cannot be cut back (then only 0 is possible).
   Status Rewind(SequenceId sequence, int64_t length_tokens);
+  // Whether sequences can be cut back to any length.
+  bool can_rewind() const { return kv_cache_->supports_truncation(); }
+  // Makes `to` the same tokens as `from`. UNSUPPORTED where the KV cache is not in host memory.
+  Status CopySequence(SequenceId from, SequenceId to);
 
   // Runs the tokens of every row. RESOURCE_EXHAUSTED where a sequence would exceed the context; nothing ran
   // then. After another error the rows' sequences keep the tokens of the chunks that were finished.
   Status Step(std::span<const SequenceStep> rows, const RunOptions& run_options = {});
-  // After Step: logits [vocab_size] of row `index`; empty where it did not want any. Valid until the next
-  // Step.
-  std::span<const float> logits(size_t index) const;
+  // After Step: logits [vocab_size] of row `row` for the `index`-th of the tokens it wanted them for; empty
+  // where it did not want so many. Valid until the next Step.
+  std::span<const float> logits(size_t row, size_t index = 0) const;
 
   int64_t context_length_tokens() const { return context_length_tokens_; }
   int64_t vocab_size() const { return vocab_size_; }
+  int max_sequences() const { return static_cast<int>(sequences_.size()); }
+  int max_row_logits() const { return max_row_logits_; }
   const Session& session() const { return *session_; }
   uint64_t kv_cache_bytes() const { return kv_cache_->size_bytes(); }
 
@@ -109,10 +117,11 @@ class Engine {
   int64_t vocab_size_ = 0;
   int64_t context_length_tokens_ = 0;
   int prefill_chunk_tokens_ = 0;
+  int max_row_logits_ = 1;
   std::vector<Sequence> sequences_;                   // by slot
   std::vector<std::vector<std::byte>> input_memory_;  // by input position
-  std::vector<float> logits_;                         // [rows, vocab_size]
-  std::vector<bool> has_logits_;                      // by row
+  std::vector<float> logits_;                         // [all that the rows want, vocab_size]
+  std::vector<size_t> first_logits_;                  // by row, and the end: its first among them
   RunBinding binding_;
   std::vector<KvRow> kv_rows_;
 };

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace lamina {
 namespace {
@@ -68,30 +69,43 @@ void TakeEosIds(const json& value, std::vector<int32_t>* ids) {
   }
 }
 
+template <typename T>
+void TakeNumberOnce(const json& object, const char* name, std::optional<T>* target) {
+  if (!*target) TakeNumber(object, name, target);
+}
+
+void TakeBoolOnce(const json& object, const char* name, std::optional<bool>* target) {
+  if (const json& value = Member(object, name); !*target && value.is_boolean()) *target = value.get<bool>();
+}
+
 // Both generation_config.json and the `search` object of genai_config.json. The first file that sets a value
 // wins.
 void TakeSampling(const json& config, SamplingDefaults* sampling) {
-  SamplingDefaults found;
-  if (const json& do_sample = Member(config, "do_sample"); do_sample.is_boolean())
-    found.do_sample = do_sample.get<bool>();
-  TakeNumber(config, "temperature", &found.temperature);
-  TakeNumber(config, "top_k", &found.top_k);
-  TakeNumber(config, "top_p", &found.top_p);
-  TakeNumber(config, "min_p", &found.min_p);
-  TakeNumber(config, "typical_p", &found.typical_p);
-  TakeNumber(config, "repetition_penalty", &found.repetition_penalty);
-  TakeNumber(config, "no_repeat_ngram_size", &found.no_repeat_ngram_size);
-  const auto keep_first = [](auto* target, const auto& value) {
-    if (!*target) *target = value;
-  };
-  keep_first(&sampling->do_sample, found.do_sample);
-  keep_first(&sampling->temperature, found.temperature);
-  keep_first(&sampling->top_k, found.top_k);
-  keep_first(&sampling->top_p, found.top_p);
-  keep_first(&sampling->min_p, found.min_p);
-  keep_first(&sampling->typical_p, found.typical_p);
-  keep_first(&sampling->repetition_penalty, found.repetition_penalty);
-  keep_first(&sampling->no_repeat_ngram_size, found.no_repeat_ngram_size);
+  TakeBoolOnce(config, "do_sample", &sampling->do_sample);
+  TakeNumberOnce(config, "temperature", &sampling->temperature);
+  TakeNumberOnce(config, "top_k", &sampling->top_k);
+  TakeNumberOnce(config, "top_p", &sampling->top_p);
+  TakeNumberOnce(config, "min_p", &sampling->min_p);
+  TakeNumberOnce(config, "typical_p", &sampling->typical_p);
+  TakeNumberOnce(config, "repetition_penalty", &sampling->repetition_penalty);
+  TakeNumberOnce(config, "no_repeat_ngram_size", &sampling->no_repeat_ngram_size);
+  TakeNumberOnce(config, "min_length", &sampling->min_length);
+  TakeNumberOnce(config, "num_beams", &sampling->num_beams);
+  TakeNumberOnce(config, "num_return_sequences", &sampling->num_return_sequences);
+  TakeNumberOnce(config, "length_penalty", &sampling->length_penalty);
+  TakeBoolOnce(config, "early_stopping", &sampling->early_stopping);
+}
+
+// What only the `search` object of genai_config.json says. transformers writes max_length too, but means by
+// it what a call without any length gets.
+void TakeSearch(const json& search, SamplingDefaults* sampling) {
+  TakeSampling(search, sampling);
+  TakeNumberOnce(search, "max_length", &sampling->max_length);
+  TakeNumberOnce(search, "random_seed", &sampling->random_seed);
+  if (const json& diversity = Member(search, "diversity_penalty");
+      diversity.is_number() && diversity.get<double>() != 0) {
+    LogWarning("genai_config.json: search.diversity_penalty has no meaning here: beams form one group");
+  }
 }
 
 void TakeStrings(const json& object, std::map<std::string, std::string>* target) {
@@ -217,7 +231,7 @@ Result<ModelFolder> ModelFolder::Open(const std::string& path, const std::string
   TakeEosIds(Member(generation, "eos_token_id"), &found.eos_ids);
   TakeEosIds(Member(config, "eos_token_id"), &found.eos_ids);
   TakeSampling(generation, &found.sampling);
-  TakeSampling(Member(genai, "search"), &found.sampling);
+  TakeSearch(Member(genai, "search"), &found.sampling);
   return found;
 }
 

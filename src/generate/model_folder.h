@@ -25,6 +25,13 @@ struct SamplingDefaults {
   std::optional<float> typical_p;
   std::optional<float> repetition_penalty;
   std::optional<int32_t> no_repeat_ngram_size;
+  std::optional<int64_t> max_length;  // prompt and answer, tokens
+  std::optional<int64_t> min_length;
+  std::optional<int64_t> random_seed;  // negative: any
+  std::optional<int32_t> num_beams;
+  std::optional<int32_t> num_return_sequences;
+  std::optional<float> length_penalty;
+  std::optional<bool> early_stopping;
 };
 
 struct ModelFolder {

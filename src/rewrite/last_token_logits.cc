@@ -49,11 +49,14 @@ ValueId AddIntConstant(Graph& graph, std::string_view base, int64_t value) {
   return id;
 }
 
-void SetOneToken(Graph& graph, ValueId id) { graph.mutable_value(id).shape->dims[kTokenAxis] = DimExpr(1); }
+// The token axis of what is kept. One token is always there; of more, no more than the run has.
+DimExpr KeptTokens(const DimExpr& tokens, int64_t num_tokens) {
+  return num_tokens == 1 ? DimExpr(1) : DimExpr::Min(tokens, DimExpr(num_tokens));
+}
 
 }  // namespace
 
-bool KeepLastTokenLogits(Model& model, int logits_output) {
+bool KeepLastTokenLogits(Model& model, int logits_output, int64_t num_tokens) {
   Graph& graph = *model.graph;
   const auto opset = model.opset_imports.find("");
   constexpr int kFirstSliceWithInputs = 10;
@@ -82,17 +85,18 @@ bool KeepLastTokenLogits(Model& model, int logits_output) {
     const NodeId product = value.producer;
     const std::string base = node.name.str() + "/LastToken";
     SymbolicShape shape = *graph.value(source).shape;
-    shape.dims[kTokenAxis] = DimExpr(1);
+    const DimExpr kept = KeptTokens(shape.dims[kTokenAxis], num_tokens);
+    shape.dims[kTokenAxis] = kept;
     const ValueId last =
         graph.MakeValue(graph.GenerateValueName(base + "_output"), graph.value(source).type, shape);
-    const ValueId starts = AddIntConstant(graph, base + "_starts", -1);
+    const ValueId starts = AddIntConstant(graph, base + "_starts", -num_tokens);
     const ValueId ends = AddIntConstant(graph, base + "_ends", std::numeric_limits<int64_t>::max());
     const ValueId axes = AddIntConstant(graph, base + "_axes", kTokenAxis);
     if (!starts.valid() || !ends.valid() || !axes.valid()) return false;
     graph.AddNode(graph.GenerateNodeName(base), "Slice", "", opset->second, {source, starts, ends, axes},
                   {last}, {}, node.metadata_props);
     graph.SetInput(product, 0, last);
-    for (const ValueId changed : on_the_way) SetOneToken(graph, changed);
+    for (const ValueId changed : on_the_way) graph.mutable_value(changed).shape->dims[kTokenAxis] = kept;
     return true;
   }
 }

@@ -197,11 +197,9 @@ Status KvCacheStorage::Truncate(const KvRow& row, int32_t tokens) {
                                 row.past_tokens, row.slot, slots_);
   }
   if (tokens == row.past_tokens || tokens == 0) return Status();
-  for (const CarriedState& state : layout_.carried) {
-    if (state.token_axis < 0) {
-      return UnsupportedError("this model carries state that cannot be cut back to {} of {} tokens", tokens,
-                              row.past_tokens);
-    }
+  if (!supports_truncation()) {
+    return UnsupportedError("this model carries state that cannot be cut back to {} of {} tokens", tokens,
+                            row.past_tokens);
   }
   for (size_t index = 0; index < layout_.carried.size(); ++index) {
     const CarriedState& state = layout_.carried[index];
@@ -226,6 +224,44 @@ Status KvCacheStorage::Truncate(const KvRow& row, int32_t tokens) {
       LAMINA_RETURN_IF_ERROR(
           device.CopyFromHost(on_host.data(), data, static_cast<uint64_t>(outer * tokens * inner_bytes)));
     }
+  }
+  return Status();
+}
+
+bool KvCacheStorage::supports_truncation() const {
+  return std::all_of(layout_.carried.begin(), layout_.carried.end(),
+                     [](const CarriedState& state) { return state.token_axis >= 0; });
+}
+
+Status KvCacheStorage::CopySlot(const KvRow& from, int32_t to_slot) {
+  if (from.slot < 0 || from.slot >= slots_ || to_slot < 0 || to_slot >= slots_ || from.past_tokens < 0 ||
+      from.past_tokens > capacity_tokens_) {
+    return InvalidArgumentError("cannot copy {} tokens of KV cache slot {} of {} to slot {}",
+                                from.past_tokens, from.slot, slots_, to_slot);
+  }
+  if (from.slot == to_slot || from.past_tokens == 0) return Status();
+  if (!allocator_.device().is_host()) {
+    return UnsupportedError("sequences of a KV cache on {} cannot be copied", allocator_.device().ToString());
+  }
+  const auto copy_plane = [&](const KvPlane& plane, int32_t kv_heads) {
+    const auto bytes = static_cast<size_t>(from.past_tokens * plane.token_stride_bytes);
+    auto* base = static_cast<std::byte*>(plane.base);
+    for (int32_t head = 0; head < kv_heads; ++head) {
+      const int64_t offset_bytes = head * plane.head_stride_bytes;
+      std::memcpy(base + to_slot * plane.block_stride_bytes + offset_bytes,
+                  base + from.slot * plane.block_stride_bytes + offset_bytes, bytes);
+    }
+  };
+  for (const KvView& view : views_) {
+    copy_plane(view.key, view.kv_heads);
+    copy_plane(view.value, view.kv_heads);
+  }
+  for (size_t index = 0; index < layout_.carried.size(); ++index) {
+    const CarriedState& state = layout_.carried[index];
+    LAMINA_ASSIGN_OR_RETURN(const Shape shape, CarriedShape(layout_, state, from.past_tokens));
+    LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(state.type, shape));
+    std::memcpy(carried_[index][static_cast<size_t>(to_slot)].past,
+                carried_[index][static_cast<size_t>(from.slot)].past, bytes);
   }
   return Status();
 }
@@ -257,5 +293,9 @@ uint64_t KvCache::size_bytes() const { return impl_->storage().size_bytes(); }
 bool KvCache::supports_batches() const { return impl_->storage().layout().carried.empty(); }
 bool KvCache::supports_ragged_batches() const { return impl_->storage().layout().ragged; }
 Status KvCache::Truncate(const KvRow& row, int32_t tokens) { return impl_->storage().Truncate(row, tokens); }
+bool KvCache::supports_truncation() const { return impl_->storage().supports_truncation(); }
+Status KvCache::CopySlot(const KvRow& from, int32_t to_slot) {
+  return impl_->storage().CopySlot(from, to_slot);
+}
 
 }  // namespace lamina

@@ -41,6 +41,8 @@ class KvCacheStorage {
   Tensor CarriedPresent(size_t index, const KvRow& row) const;
   // Drops carried tokens after the first `tokens`; in-place layers need nothing.
   Status Truncate(const KvRow& row, int32_t tokens);
+  bool supports_truncation() const;
+  Status CopySlot(const KvRow& from, int32_t to_slot);
   // After a run: what was written as present is the past of the next.
   void SwapCarried(const KvRow& row);
 

@@ -58,9 +58,13 @@ std::vector<OptionSpec> Specs() {
        .default_text = "0",
        .meaning = "Compare external data files with the checksums in the model, which reads them whole"},
       {.key = "session.last_token_logits",
-       .type = OptionType::kBool,
+       .type = OptionType::kInt,
        .default_text = "0",
-       .meaning = "Compute logits for the last token of each row only, where the model's head allows it"},
+       .unit = "tokens",
+       .range = {0, 4096},
+       .meaning =
+           "Compute logits for this many last tokens of each row only, where the model's head allows it; "
+           "0: for all"},
       {.key = "session.layer_assignment_settings",
        .meaning = "Devices of layers by their annotations: gpu:0(block_1, =head); cpu(embed)",
        .when_unset = "no rules"},
@@ -177,7 +181,7 @@ Result<SessionConfig> SessionConfig::FromOptions(const SessionOptions& options) 
   config.prepack = !values.Bool("session.disable_prepacking");
   config.external_data_strict = values.Bool("session.external_data_strict");
   config.verify_checksums = values.Bool("session.verify_checksums");
-  config.last_token_logits = values.Bool("session.last_token_logits");
+  config.last_token_logits = static_cast<int>(values.Int("session.last_token_logits"));
   config.layer_assignment_settings = RulesOf(values, "session.layer_assignment_settings");
   config.name_based_layer_assignment = RulesOf(values, "session.name_based_layer_assignment");
   config.allow_unmatched_layer_devices = values.Bool("session.allow_unmatched_layer_devices");

@@ -22,7 +22,7 @@ struct SessionConfig {
   bool prepack = true;
   bool external_data_strict = false;
   bool verify_checksums = false;
-  bool last_token_logits = false;
+  int last_token_logits = 0;  // tokens; 0: all
   // At most one of the two is set.
   std::string layer_assignment_settings;    // by annotation
   std::string name_based_layer_assignment;  // by name

@@ -237,9 +237,10 @@ Status SessionImpl::InferTypes(const SessionConfig& config, const LoadOptions& l
   LAMINA_RETURN_IF_ERROR(
       ApplyRewrites(*model_, {config.disabled_rewrites, inference.read_external, &evaluator}).status());
   if (!decoder_) return Status();
-  if (config.last_token_logits) {
+  if (config.last_token_logits > 0) {
     const Graph& graph = *model_->graph;
-    KeepLastTokenLogits(*model_, PositionOf(graph, graph.outputs(), decoder_->logits.name));
+    KeepLastTokenLogits(*model_, PositionOf(graph, graph.outputs(), decoder_->logits.name),
+                        config.last_token_logits);
   }
   return Status();
 }

@@ -22,7 +22,7 @@ std::unique_ptr<Engine> Load(const std::string& path, EngineOptions options = {}
 }
 
 std::vector<float> LogitsAfter(Engine& engine, SequenceId sequence, std::span<const int32_t> tokens) {
-  const SequenceStep row{sequence, tokens, true};
+  const SequenceStep row{sequence, tokens, 1};
   const Status status = engine.Step({&row, 1});
   EXPECT_TRUE(status.ok()) << status.ToString();
   const std::span<const float> logits = engine.logits(0);
@@ -71,6 +71,43 @@ TEST_P(EngineModels, RewindingForgetsTheTokensAfter) {
   EXPECT_FALSE(engine->Rewind(sequence, 100).ok());
 }
 
+TEST_P(EngineModels, LogitsOfSeveralTokensAreThoseOfEach) {
+  EngineOptions options;
+  options.max_row_logits = 3;
+  options.prefill_chunk_tokens = 5;
+  const std::unique_ptr<Engine> engine = Load(std::string("tests/data/zoo/") + GetParam(), options);
+  ASSERT_NE(engine, nullptr);
+  const SequenceId sequence = *engine->AddSequence();
+  std::vector<std::vector<float>> expected;
+  for (const int32_t token : kPrompt) expected.push_back(LogitsAfter(*engine, sequence, {&token, 1}));
+  ASSERT_TRUE(engine->Rewind(sequence, 0).ok());
+  // 11 tokens in chunks of 5: the last three do not lie across the border of two.
+  const SequenceStep row{sequence, kPrompt, 3};
+  ASSERT_TRUE(engine->Step({&row, 1}).ok());
+  for (size_t i = 0; i < 3; ++i) ExpectNear(expected[kPrompt.size() - 3 + i], engine->logits(0, i));
+  EXPECT_TRUE(engine->logits(0, 3).empty());
+  const SequenceStep too_many{sequence, kPrompt, 4};
+  EXPECT_EQ(engine->Step({&too_many, 1}).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_P(EngineModels, ACopiedSequenceGoesItsOwnWay) {
+  EngineOptions options;
+  options.max_sequences = 2;
+  const std::unique_ptr<Engine> engine = Load(std::string("tests/data/zoo/") + GetParam(), options);
+  ASSERT_NE(engine, nullptr);
+  const SequenceId first = *engine->AddSequence();
+  const SequenceId second = *engine->AddSequence();
+  LogitsAfter(*engine, second, std::vector<int32_t>{90, 91});
+  LogitsAfter(*engine, first, kPrompt);
+  ASSERT_TRUE(engine->CopySequence(first, second).ok());
+  EXPECT_EQ(engine->length_tokens(second), static_cast<int64_t>(kPrompt.size()));
+  const std::vector<int32_t> next{12, 13};
+  LogitsAfter(*engine, first, std::vector<int32_t>{44});
+  const std::vector<float> of_copy = LogitsAfter(*engine, second, next);
+  ASSERT_TRUE(engine->Rewind(first, static_cast<int64_t>(kPrompt.size())).ok());
+  ExpectNear(LogitsAfter(*engine, first, next), of_copy);
+}
+
 INSTANTIATE_TEST_SUITE_P(Zoo, EngineModels,
                          ::testing::Values("llama-fp32", "mistral-fp32", "gptoss-fp32", "llama-torch-script",
                                            "llama-torch-dynamo"));
@@ -91,13 +128,13 @@ TEST(EngineTest, RowsOfDifferentLengthsShareAStep) {
   }
   engine->RemoveSequence(alone);
   std::vector<SequenceStep> rows;
-  for (const std::vector<int32_t>& prompt : prompts) rows.push_back({*engine->AddSequence(), prompt, false});
+  for (const std::vector<int32_t>& prompt : prompts) rows.push_back({*engine->AddSequence(), prompt, 0});
   EXPECT_EQ(engine->AddSequence().status().code(), StatusCode::kResourceExhausted);
   ASSERT_TRUE(engine->Step(rows).ok());
   EXPECT_TRUE(engine->logits(0).empty());
   for (SequenceStep& row : rows) {
     row.tokens = {&next, 1};
-    row.wants_logits = true;
+    row.num_logits = 1;
   }
   ASSERT_TRUE(engine->Step(rows).ok());
   for (size_t i = 0; i < rows.size(); ++i) ExpectNear(expected[i], engine->logits(i));
@@ -109,13 +146,13 @@ TEST(EngineTest, TheContextIsALimitWithAMessage) {
   const std::unique_ptr<Engine> engine = Load("tests/data/zoo/llama-fp32", options);
   ASSERT_NE(engine, nullptr);
   const SequenceId sequence = *engine->AddSequence();
-  const SequenceStep too_long{sequence, kPrompt, true};
+  const SequenceStep too_long{sequence, kPrompt, 1};
   const Status status = engine->Step({&too_long, 1});
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("the context holds 8"), std::string::npos);
   EXPECT_EQ(engine->length_tokens(sequence), 0);
   LogitsAfter(*engine, sequence, std::span(kPrompt).first(8));
-  const SequenceStep one_more{sequence, std::span(kPrompt).first(1), true};
+  const SequenceStep one_more{sequence, std::span(kPrompt).first(1), 1};
   EXPECT_EQ(engine->Step({&one_more, 1}).code(), StatusCode::kResourceExhausted);
 }
 
@@ -123,11 +160,11 @@ TEST(EngineTest, BadRowsAreRefused) {
   const std::unique_ptr<Engine> engine = Load("tests/data/zoo/llama-fp32");
   ASSERT_NE(engine, nullptr);
   const SequenceId sequence = *engine->AddSequence();
-  const SequenceStep unknown{SequenceId{5}, kPrompt, true};
+  const SequenceStep unknown{SequenceId{5}, kPrompt, 1};
   EXPECT_EQ(engine->Step({&unknown, 1}).code(), StatusCode::kInvalidArgument);
-  const SequenceStep empty{sequence, {}, true};
+  const SequenceStep empty{sequence, {}, 1};
   EXPECT_EQ(engine->Step({&empty, 1}).code(), StatusCode::kInvalidArgument);
-  const SequenceStep twice[] = {{sequence, kPrompt, true}, {sequence, kPrompt, true}};
+  const SequenceStep twice[] = {{sequence, kPrompt, 1}, {sequence, kPrompt, 1}};
   EXPECT_EQ(engine->Step(twice).code(), StatusCode::kInvalidArgument);
 }
 

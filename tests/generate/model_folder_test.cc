@@ -24,6 +24,10 @@ TEST(ModelFolderTest, GenaiFolderOfTheBundledModel) {
   EXPECT_EQ(folder->eos_ids, std::vector<int32_t>{3});
   EXPECT_EQ(folder->sampling.do_sample, false);
   EXPECT_EQ(folder->sampling.top_k, 50);
+  EXPECT_EQ(folder->sampling.max_length, 1024);
+  EXPECT_EQ(folder->sampling.num_beams, 1);
+  EXPECT_EQ(folder->sampling.length_penalty, 1.0F);
+  EXPECT_EQ(folder->sampling.early_stopping, true);
   EXPECT_EQ(folder->decoder_names.at("past_key_names"), "past_key_values.%d.key");
 }
 

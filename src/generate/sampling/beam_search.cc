@@ -38,11 +38,11 @@ struct HypothesisList {
   float ScoreOf(float log_probability, size_t tokens) const {
     return log_probability / std::pow(static_cast<float>(tokens), length_penalty);
   }
-  void Add(std::vector<int32_t> tokens, float log_probability) {
+  void Add(std::vector<int32_t> tokens, float log_probability, int32_t end_token) {
     const float score = ScoreOf(log_probability, tokens.size());
     const auto place = std::find_if(items.begin(), items.end(),
                                     [&](const BeamHypothesis& other) { return other.score < score; });
-    items.insert(place, {std::move(tokens), score});
+    items.insert(place, {std::move(tokens), score, end_token});
     if (items.size() > limit) items.pop_back();
   }
   bool full() const { return items.size() == limit; }
@@ -143,7 +143,7 @@ void BeamSearch::State::Advance() {
     const Continuation& continuation = best[i];
     const auto& sequence = sequences[static_cast<size_t>(continuation.beam)];
     if (EndsText(continuation.token)) {
-      if (i < num_beams()) hypotheses.Add(sequence, continuation.score);
+      if (i < num_beams()) hypotheses.Add(sequence, continuation.score, continuation.token);
       continue;
     }
     next_beams.push_back({continuation.beam, continuation.token, continuation.score});
@@ -216,7 +216,7 @@ std::vector<BeamHypothesis> BeamSearch::Finish() const {
   HypothesisList finished = state_->hypotheses;
   for (size_t beam = 0; beam < state_->num_beams() && !state_->settled; ++beam) {
     if (state_->beams[beam].score != kImpossible)
-      finished.Add(state_->sequences[beam], state_->beams[beam].score);
+      finished.Add(state_->sequences[beam], state_->beams[beam].score, /*end_token=*/-1);
   }
   finished.items.resize(
       std::min(finished.items.size(), static_cast<size_t>(state_->params.num_return_sequences)));

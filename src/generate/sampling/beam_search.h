@@ -43,6 +43,7 @@ struct Beam {
 struct BeamHypothesis {
   std::vector<int32_t> tokens;  // prompt included; without the token that ended it
   float score = 0;
+  int32_t end_token = -1;  // the token that ended it; -1 where nothing did
 };
 
 // Not thread-safe.

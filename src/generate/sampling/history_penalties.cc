@@ -20,7 +20,13 @@ std::span<const int32_t> Window(std::span<const int32_t> history, int32_t last_n
 HistoryPenalties::HistoryPenalties(const SamplingParams& params, int32_t vocab_size, size_t max_history)
     : params_(params), marks_(static_cast<size_t>(vocab_size)) {
   marked_.reserve(static_cast<size_t>(vocab_size));
-  if (params.dry_multiplier > 0) matches_.resize(max_history);
+  if (params.dry_multiplier <= 0) return;
+  matches_.resize(max_history);
+  breaks_.resize(static_cast<size_t>(vocab_size));
+  for (const std::vector<int32_t>& breaker : params.dry_sequence_breakers) {
+    if (breaker.size() == 1 && InVocabulary(breaker[0])) breaks_[static_cast<size_t>(breaker[0])] = true;
+    if (breaker.size() > 1) long_breakers_.emplace_back(breaker);
+  }
 }
 
 void HistoryPenalties::Mark(int32_t token, uint32_t value) {
@@ -81,9 +87,14 @@ void HistoryPenalties::BanRepeatedNgrams(std::span<const int32_t> history, Candi
 }
 
 size_t HistoryPenalties::TokensSinceBreaker(std::span<const int32_t> window) const {
-  size_t since = window.size();
-  for (const std::vector<int32_t>& breaker : params_.dry_sequence_breakers) {
-    if (breaker.empty() || breaker.size() > window.size()) continue;
+  size_t since = 0;
+  while (since < window.size()) {
+    const int32_t token = window[window.size() - 1 - since];
+    if (InVocabulary(token) && breaks_[static_cast<size_t>(token)]) break;
+    ++since;
+  }
+  for (const std::span<const int32_t> breaker : long_breakers_) {
+    if (breaker.size() > window.size()) continue;
     // The latest place where the breaker stands.
     for (size_t end = window.size(); end >= breaker.size() && window.size() - end < since; --end) {
       if (std::equal(breaker.begin(), breaker.end(),

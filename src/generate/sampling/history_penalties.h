@@ -38,6 +38,8 @@ class HistoryPenalties {
   const SamplingParams& params_;
   std::vector<uint32_t> marks_;  // by token; 0 for unmarked
   std::vector<int32_t> marked_;
+  std::vector<bool> breaks_;                             // by token: whether it alone is a sequence breaker
+  std::vector<std::span<const int32_t>> long_breakers_;  // those of several tokens
   std::vector<uint32_t> matches_;  // DRY: length of the match that ends at each position
 };
 

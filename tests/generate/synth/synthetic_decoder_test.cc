@@ -38,7 +38,7 @@ void ExpectRuns(const SynthOptions& options) {
   const SequenceId sequence = *(*engine)->AddSequence();
   const std::vector<int32_t> prompt{5, 6, 7};
   for (int step = 0; step < 3; ++step) {
-    const SequenceStep row{sequence, prompt, true};
+    const SequenceStep row{sequence, prompt, 1};
     const Status status = (*engine)->Step({&row, 1});
     ASSERT_TRUE(status.ok()) << status.ToString();
     for (const float logit : (*engine)->logits(0)) ASSERT_TRUE(std::isfinite(logit));
