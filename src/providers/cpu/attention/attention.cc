@@ -10,17 +10,23 @@
 namespace lamina {
 namespace {
 
-// Decode splits a sequence's keys into runs of at least this many, at most kMaxSplits of them.
+// Decode splits a sequence's keys at multiples of this many, or of a power of two times as many, into at most
+// kMaxSplits runs.
 constexpr int64_t kSplitKeys = 256;
 constexpr int64_t kMaxSplits = 16;
+// A sequence alone in a run decodes up to this many tokens: each gets what a run of its own would give it, to
+// the bit. Tiles and splits therefore lie at fixed keys, wherever the first token begins to look.
+constexpr int64_t kShortTokens = 16;
 constexpr int64_t kAlignFloats = 16;
 
 // Multiply-adds of one core in a nanosecond; below kForkNs of work the caller works alone.
 constexpr double kMacsPerNs = 12;
 constexpr double kForkNs = 6000;
 
-int64_t SplitsFor(int64_t keys) {
-  return std::clamp<int64_t>((keys + kSplitKeys - 1) / kSplitKeys, 1, kMaxSplits);
+int64_t SplitKeysFor(int64_t key_end) {
+  int64_t split_keys = kSplitKeys;
+  while (key_end > kMaxSplits * split_keys) split_keys *= 2;
+  return split_keys;
 }
 
 int64_t PartialFloats(int64_t rows, int64_t head_size, int64_t value_size) {
@@ -29,9 +35,7 @@ int64_t PartialFloats(int64_t rows, int64_t head_size, int64_t value_size) {
 
 struct Layout {
   size_t sequences_bytes = 0;
-  int64_t decode_rows = 0;     // rows a partial has room for
-  int64_t partial_floats = 0;  // of one split
-  int64_t units = 0;           // pairs of sequence and kv head, with kMaxSplits partials each
+  int64_t partials_floats = 0;  // kMaxSplits partials for each pair of sequence and kv head
   int64_t lane_floats = 0;
 };
 
@@ -40,9 +44,15 @@ Layout LayoutFor(const AttentionLimits& limits) {
   layout.sequences_bytes =
       static_cast<size_t>(RoundUpTo(limits.batch * static_cast<int64_t>(sizeof(AttentionSequence)), 64));
   const int64_t group = limits.kv_heads == 0 ? 0 : limits.heads / limits.kv_heads;
-  layout.decode_rows = std::min(kDecodeRows, group * limits.q_tokens);
-  layout.partial_floats = PartialFloats(layout.decode_rows, limits.head_size, limits.value_head_size);
-  layout.units = limits.batch * limits.kv_heads;
+  const auto partials_floats = [&](int64_t batch, int64_t rows) {
+    return batch * limits.kv_heads * kMaxSplits *
+           PartialFloats(rows, limits.head_size, limits.value_head_size);
+  };
+  layout.partials_floats = partials_floats(limits.batch, std::min(kDecodeRows, group * limits.q_tokens));
+  if (group <= kDecodeRows) {
+    layout.partials_floats =
+        std::max(layout.partials_floats, partials_floats(1, group * std::min(limits.q_tokens, kShortTokens)));
+  }
   layout.lane_floats =
       RoundUpTo(PrefillScratchFloats(limits.head_size, limits.value_head_size), kAlignFloats);
   return layout;
@@ -52,9 +62,10 @@ Layout LayoutFor(const AttentionLimits& limits) {
 struct Unit {
   AttentionRows rows;  // all of them
   bool decode = false;
-  int64_t key_begin = 0;  // decode: the keys that any row sees
+  int64_t key_begin = 0;  // decode: the keys that any row sees, from the beginning of a tile
   int64_t key_end = 0;
   int64_t split_keys = 0;
+  int64_t first_split = 0;
   int64_t tasks = 0;
 };
 
@@ -66,7 +77,14 @@ class Run {
         params_(params),
         layout_(LayoutFor(limits)),
         partials_(reinterpret_cast<float*>(static_cast<char*>(workspace) + layout_.sequences_bytes)),
-        lanes_(partials_ + layout_.units * kMaxSplits * layout_.partial_floats) {}
+        lanes_(partials_ + layout_.partials_floats) {
+    int64_t rows = 0;
+    for (int64_t b = 0; b < params.batch; ++b) {
+      const Unit unit = UnitOf(b * params.kv.kv_heads);
+      if (unit.decode) rows = std::max(rows, unit.rows.count);
+    }
+    partial_floats_ = PartialFloats(rows, params.kv.key.head_size, params.kv.value.head_size);
+  }
 
   void Execute(ThreadPool& threads, int max_lanes) {
     int64_t tasks = 0;
@@ -107,8 +125,10 @@ class Run {
     unit.rows.sequence = index / params_.kv.kv_heads;
     unit.rows.kv_head = index % params_.kv.kv_heads;
     const AttentionSequence& sequence = params_.sequences[unit.rows.sequence];
-    unit.rows.count = sequence.q_tokens * (params_.heads / params_.kv.kv_heads);
-    unit.decode = unit.rows.count <= kDecodeRows;
+    const int64_t group = params_.heads / params_.kv.kv_heads;
+    unit.rows.count = sequence.q_tokens * group;
+    unit.decode = unit.rows.count <= kDecodeRows ||
+                  (params_.batch == 1 && sequence.q_tokens <= kShortTokens && group <= kDecodeRows);
     if (!unit.decode) {
       unit.tasks = (unit.rows.count + kAttentionBlockRows - 1) / kAttentionBlockRows;
       return unit;
@@ -122,10 +142,11 @@ class Run {
     if (params_.window_right >= 0) {
       unit.key_end = std::clamp(last + params_.window_right + 1, unit.key_begin, unit.key_end);
     }
-    const int64_t keys = unit.key_end - unit.key_begin;
-    unit.split_keys = RoundUpTo((keys + SplitsFor(keys) - 1) / SplitsFor(keys), kAttentionKeyTile);
-    unit.tasks =
-        std::max<int64_t>(1, unit.split_keys == 0 ? 1 : (keys + unit.split_keys - 1) / unit.split_keys);
+    unit.key_begin -= unit.key_begin % kAttentionKeyTile;
+    unit.split_keys = SplitKeysFor(unit.key_end);
+    unit.first_split = unit.key_begin / unit.split_keys;
+    const int64_t end_split = (unit.key_end + unit.split_keys - 1) / unit.split_keys;
+    unit.tasks = std::max<int64_t>(1, end_split - unit.first_split);
     return unit;
   }
 
@@ -152,8 +173,13 @@ class Run {
       return;
     }
     const AttentionPartial partial = PartialOf(index, unit, task);
-    const int64_t key = unit.key_begin + task * unit.split_keys;
-    kernels_.decode(params_, unit.rows, key, std::min(key + unit.split_keys, unit.key_end), partial);
+    const int64_t split_begin = (unit.first_split + task) * unit.split_keys;
+    const int64_t key_begin = std::max(split_begin, unit.key_begin);
+    const int64_t key_end = std::min(split_begin + unit.split_keys, unit.key_end);
+    for (AttentionRows rows = unit.rows; rows.first < unit.rows.count; rows.first += kDecodeRows) {
+      rows.count = std::min(kDecodeRows, unit.rows.count - rows.first);
+      kernels_.decode(params_, rows, key_begin, key_end, RowsOf(partial, rows.first));
+    }
     if (unit.tasks == 1) kernels_.merge(params_, unit.rows, &partial, 1);
   }
 
@@ -165,17 +191,25 @@ class Run {
 
   AttentionPartial PartialOf(int64_t index, const Unit& unit, int64_t split) const {
     AttentionPartial partial;
-    partial.query = partials_ + (index * kMaxSplits + split) * layout_.partial_floats;
+    partial.query = partials_ + (index * kMaxSplits + split) * partial_floats_;
     partial.sum = partial.query + unit.rows.count * params_.kv.key.head_size;
     partial.maximum = partial.sum + unit.rows.count * params_.kv.value.head_size;
     partial.weight = partial.maximum + unit.rows.count;
     return partial;
   }
 
+  // The part of a partial from a row on.
+  AttentionPartial RowsOf(const AttentionPartial& partial, int64_t first) const {
+    return {partial.query + first * params_.kv.key.head_size,
+            partial.sum + first * params_.kv.value.head_size, partial.maximum + first,
+            partial.weight + first};
+  }
+
   const AttentionKernels& kernels_;
   const GemmKernels& gemm_;
   const AttentionParams& params_;
   Layout layout_;
+  int64_t partial_floats_ = 0;  // of one split in this run
   float* partials_;
   float* lanes_;
 };
@@ -184,8 +218,7 @@ class Run {
 
 size_t AttentionWorkspaceBytes(const AttentionLimits& limits) {
   const Layout layout = LayoutFor(limits);
-  const int64_t floats =
-      layout.units * kMaxSplits * layout.partial_floats + limits.lanes * layout.lane_floats;
+  const int64_t floats = layout.partials_floats + limits.lanes * layout.lane_floats;
   return layout.sequences_bytes + static_cast<size_t>(floats) * sizeof(float);
 }
 
