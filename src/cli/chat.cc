@@ -19,8 +19,8 @@ namespace {
 constexpr std::string_view kBlockQuote = "\"\"\"";
 
 constexpr std::string_view kHelp =
-    "/set NAME VALUE   change a setting: system, temperature, top-k, top-p, min-p, repeat-penalty,\n"
-    "                  presence-penalty, frequency-penalty, seed, max-tokens, stop\n"
+    "/set NAME VALUE   change a setting: system, or a flag of lamina run: temperature, top-k, top-p, min-p,\n"
+    "                  repeat-penalty, seed, max-tokens, stop, ...\n"
     "/set verbose|quiet  print durations and rates after each answer, or do not\n"
     "/show [settings|system|template|model]  what is in force\n"
     "/clear            forget the conversation\n"
@@ -88,16 +88,12 @@ class Chat {
     if (!flags_.system.empty()) messages.push_back({"system", flags_.system});
     messages.insert(messages.end(), turns_.begin(), turns_.end());
     messages.push_back({"user", text});
-    GenerationRequest request;
+    LAMINA_ASSIGN_OR_RETURN(GenerationRequest request, model_.NewRequest(settings));
     if (with_template) {
       LAMINA_ASSIGN_OR_RETURN(request.prompt, model_.EncodeChat(messages));
     } else {
       LAMINA_ASSIGN_OR_RETURN(request.prompt, model_.tokenizer->EncodePrompt(text));
     }
-    request.max_tokens = settings.max_tokens;
-    request.sampling = settings.sampling;
-    request.stop_strings = settings.stop;
-    request.stop_ids = model_.stop_ids;
     request.on_text = [&](std::string_view piece) {
       out_.Write(piece);
       return out_.Flush();

@@ -65,12 +65,8 @@ Result<std::vector<int32_t>> EncodePrompt(const TextModel& model, const RunFlags
 Result<ExitCode> AnswerOnce(TextModel& model, const RunFlags& flags, const std::string& prompt, Output& out) {
   LAMINA_ASSIGN_OR_RETURN(const GenerationSettings settings,
                           ResolveSampling(flags.sampling, model.folder.sampling));
-  GenerationRequest request;
+  LAMINA_ASSIGN_OR_RETURN(GenerationRequest request, model.NewRequest(settings));
   LAMINA_ASSIGN_OR_RETURN(request.prompt, EncodePrompt(model, flags, prompt));
-  request.max_tokens = settings.max_tokens;
-  request.sampling = settings.sampling;
-  request.stop_strings = settings.stop;
-  request.stop_ids = model.stop_ids;
   request.on_text = [&](std::string_view text) {
     out.Write(flags.json ? JsonPiece(text) : std::string(text));
     return out.Flush();
@@ -87,7 +83,7 @@ Result<ExitCode> AnswerOnce(TextModel& model, const RunFlags& flags, const std::
   LAMINA_ASSIGN_OR_RETURN(const Generation answer, generator.Generate(request));
   if (trace) LAMINA_RETURN_IF_ERROR(trace->Close());
   const uint64_t seed = settings.sampling.seed;
-  out.Write(flags.json ? JsonSummary(model, answer, seed) : "\n");
+  out.Write(flags.json ? JsonSummary(model, answer, seed) : "\n" + OtherSequences(answer));
   LAMINA_RETURN_IF_ERROR(out.Flush());
   if (flags.verbose) fmt::print(stderr, "\n{}", VerboseReport(model, answer, seed));
   return interrupt.interrupted() ? ExitCode::kFailure : ExitCode::kSuccess;
@@ -95,13 +91,17 @@ Result<ExitCode> AnswerOnce(TextModel& model, const RunFlags& flags, const std::
 
 Result<ExitCode> Run(const RunFlags& flags, Output& out) {
   // Mistakes in flags show before a model is loaded.
-  LAMINA_RETURN_IF_ERROR(ResolveSampling(flags.sampling, {}).status());
+  LAMINA_ASSIGN_OR_RETURN(const GenerationSettings settings, ResolveSampling(flags.sampling, {}));
+  if (settings.sampling.top_log_probabilities >= 0 && !flags.json) {
+    return InvalidArgumentError("--logprobs needs --json, which prints them");
+  }
   LAMINA_ASSIGN_OR_RETURN(const std::string prompt, CollectPrompt(flags));
   const bool chat = prompt.empty() && isatty(STDIN_FILENO) && !flags.json;
   if (prompt.empty() && !chat) {
     return InvalidArgumentError("there is no prompt: give one as argument or on standard input");
   }
-  LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, TextModel::Load(flags.model));
+  LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model,
+                          TextModel::Load(flags.model, flags.sampling));
   return chat ? RunChat(*model, flags, out) : AnswerOnce(*model, flags, prompt, out);
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/byte_size.h"
@@ -20,6 +22,29 @@ double Rate(int64_t count, int64_t ns) { return ns > 0 ? static_cast<double>(cou
 // Tokens made after the first, which belongs to the prompt.
 int64_t DecodedTokens(const Generation& answer) {
   return std::max<int64_t>(static_cast<int64_t>(answer.tokens.size()) - 1, 0);
+}
+
+nlohmann::ordered_json LogProbability(const TextModel& model, const TokenLogProbability& entry) {
+  // JSON knows no infinity; a token that cannot come has the smallest number.
+  constexpr double kLeast = std::numeric_limits<float>::lowest();
+  return {{"id", entry.token},
+          {"token", model.tokenizer->IdToToken(entry.token).value_or("")},
+          {"logprob", std::max(static_cast<double>(entry.log_probability), kLeast)}};
+}
+
+// One object for each token of the answer, in the form of llama.cpp's server.
+nlohmann::ordered_json LogProbabilities(const TextModel& model, const Generation& answer) {
+  nlohmann::ordered_json reports = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < answer.log_probabilities.size(); ++i) {
+    const TokenReport& report = answer.log_probabilities[i];
+    nlohmann::ordered_json object = LogProbability(model, {answer.tokens[i], report.log_probability});
+    object["top_logprobs"] = nlohmann::ordered_json::array();
+    for (const TokenLogProbability& entry : report.top) {
+      object["top_logprobs"].push_back(LogProbability(model, entry));
+    }
+    reports.push_back(std::move(object));
+  }
+  return reports;
 }
 
 }  // namespace
@@ -47,6 +72,10 @@ std::string VerboseReport(const TextModel& model, const Generation& answer, uint
       FormatByteSize(model.engine->kv_cache_bytes()), model.engine->context_length_tokens(),
       FormatByteSize(static_cast<uint64_t>(model.engine->session().impl().execution_buffer_bytes())),
       stats.num_steps);
+  if (answer.drafted_tokens > 0) {
+    text += fmt::format("lookup     {} tokens guessed, {} of them right\n", answer.drafted_tokens,
+                        answer.accepted_tokens);
+  }
   text += fmt::format("seed       {}\n", seed);
   return text;
 }
@@ -56,7 +85,7 @@ std::string JsonPiece(std::string_view text) {
 }
 
 std::string JsonSummary(const TextModel& model, const Generation& answer, uint64_t seed) {
-  const nlohmann::ordered_json summary = {
+  nlohmann::ordered_json summary = {
       {"done", true},
       {"stop_reason", StopReasonName(answer.reason)},
       {"tokens", answer.tokens},
@@ -68,7 +97,22 @@ std::string JsonSummary(const TextModel& model, const Generation& answer, uint64
       {"generation_s", Seconds(answer.generation_ns)},
       {"tokens_per_s", Rate(DecodedTokens(answer), answer.generation_ns)},
   };
-  return summary.dump() + "\n";
+  if (answer.drafted_tokens > 0) {
+    summary["drafted_tokens"] = answer.drafted_tokens;
+    summary["accepted_tokens"] = answer.accepted_tokens;
+  }
+  if (!answer.log_probabilities.empty()) summary["logprobs"] = LogProbabilities(model, answer);
+  for (const GeneratedSequence& sequence : answer.sequences) {
+    summary["sequences"].push_back(
+        {{"text", sequence.text}, {"score", sequence.score}, {"tokens", sequence.tokens}});
+  }
+  return summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string OtherSequences(const Generation& answer) {
+  std::string text;
+  for (size_t i = 1; i < answer.sequences.size(); ++i) text += "\n" + answer.sequences[i].text + "\n";
+  return text;
 }
 
 }  // namespace lamina::cli

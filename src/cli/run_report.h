@@ -17,4 +17,8 @@ std::string VerboseReport(const TextModel& model, const Generation& answer, uint
 std::string JsonPiece(std::string_view text);
 std::string JsonSummary(const TextModel& model, const Generation& answer, uint64_t seed);
 
+// Text of the answers after the best that a search with beams returned; each ends with a line break, an empty
+// line stands before it.
+std::string OtherSequences(const Generation& answer);
+
 }  // namespace lamina::cli

@@ -5,13 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
-#include <limits>
 #include <random>
 
 #include "base/error.h"
-#include "cli/model_flags.h"
+#include "cli/sampling_knobs.h"
 
 namespace lamina::cli {
 namespace {
@@ -21,52 +18,27 @@ constexpr float kDefaultTemperature = 0.8f;
 constexpr int32_t kDefaultTopK = 40;
 constexpr float kDefaultTopP = 0.95f;
 
-struct Knob {
-  const char* name;  // of the flag, without dashes
-  std::string SamplingFlags::*text;
-  const char* value_text;
-  const char* description;
-};
-
-constexpr std::array<Knob, 9> kKnobs = {{
-    {"max-tokens", &SamplingFlags::max_tokens, "N",
-     "Most tokens of an answer (default: until the context is full)"},
-    {"temperature", &SamplingFlags::temperature, "T", "Randomness; 0 always takes the most likely token"},
-    {"top-k", &SamplingFlags::top_k, "K", "Choose among the K most likely tokens; 0: all"},
-    {"top-p", &SamplingFlags::top_p, "P",
-     "Choose among the fewest tokens with this probability together; 1: all"},
-    {"min-p", &SamplingFlags::min_p, "P",
-     "Least probability of a token, as a share of the most likely one's"},
-    {"repeat-penalty", &SamplingFlags::repeat_penalty, "R",
-     "Makes tokens of the last 64 less likely; 1: off"},
-    {"presence-penalty", &SamplingFlags::presence_penalty, "X", "Subtracted from the logit of a token seen"},
-    {"frequency-penalty", &SamplingFlags::frequency_penalty, "X",
-     "Subtracted for each time a token was seen"},
-    {"seed", &SamplingFlags::seed, "N", "Makes an answer repeatable (default: random, shown by --verbose)"},
-}};
-
-Result<float> ParseFloat(const std::string& flag, const std::string& text, float min, float max) {
-  float value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= min && value <= max)) {
-    return InvalidArgumentError("--{}: expected a number from {} to {}, found '{}'", flag, min, max, text);
-  }
-  return value;
-}
-
-Status TakeFloat(const char* flag, const std::string& text, float min, float max, float* target) {
-  if (text.empty()) return Status();
-  LAMINA_ASSIGN_OR_RETURN(*target, ParseFloat(flag, text, min, max));
-  return Status();
-}
-
 uint64_t RandomSeed() {
   std::random_device device;
   // 53 bits: a number that every JSON reader keeps.
   return (static_cast<uint64_t>(device()) << 21) ^ device();
 }
 
-void ApplyDefaults(const SamplingDefaults& defaults, SamplingParams& sampling) {
+const char* GroupName(KnobGroup group) {
+  switch (group) {
+    case KnobGroup::kChoice:
+      return "Choice of tokens";
+    case KnobGroup::kPenalties:
+      return "Penalties";
+    case KnobGroup::kSearch:
+      return "Search and speculation";
+    default:
+      return "Generation";
+  }
+}
+
+void ApplyDefaults(const SamplingDefaults& defaults, GenerationSettings& settings) {
+  SamplingParams& sampling = settings.sampling;
   sampling.temperature = defaults.temperature.value_or(kDefaultTemperature);
   sampling.top_k = defaults.top_k.value_or(kDefaultTopK);
   sampling.top_p = defaults.top_p.value_or(kDefaultTopP);
@@ -77,83 +49,124 @@ void ApplyDefaults(const SamplingDefaults& defaults, SamplingParams& sampling) {
   if (defaults.do_sample.has_value() && !*defaults.do_sample) sampling.temperature = 0;
   // ONNX Runtime GenAI writes 0 where nothing is cut off.
   if (sampling.top_p <= 0) sampling.top_p = 1;
+  sampling.seed = RandomSeed();
+  if (defaults.random_seed && *defaults.random_seed >= 0) {
+    sampling.seed = static_cast<uint64_t>(*defaults.random_seed);
+  }
+  settings.max_length_tokens = std::max<int64_t>(defaults.max_length.value_or(0), 0);
+  settings.min_length_tokens = std::max<int64_t>(defaults.min_length.value_or(0), 0);
+  settings.beams.num_beams = defaults.num_beams.value_or(1);
+  settings.beams.num_return_sequences = defaults.num_return_sequences.value_or(1);
+  settings.beams.length_penalty = defaults.length_penalty.value_or(1.0f);
+  settings.beams.early_stopping = defaults.early_stopping.value_or(true);
+  settings.dry_sequence_breakers = {"\n", ":", "\"", "*"};
+}
+
+// Flags that only matter where tokens are drawn one by one are refused for a search.
+Status CheckSearchFlags(const SamplingFlags& flags, const GenerationSettings& settings) {
+  if (!settings.searches()) return Status();
+  constexpr std::array<std::string_view, 10> kOfSearch = {
+      "max-tokens",     "min-length",      "stop",      "seed",
+      "repeat-penalty", "no-repeat-ngram", "num-beams", "num-return-sequences",
+      "length-penalty", "early-stopping"};
+  for (const auto& [name, values] : flags.given) {
+    if (std::find(kOfSearch.begin(), kOfSearch.end(), name) != kOfSearch.end()) continue;
+    if (name == "temperature" && settings.sampling.temperature == 0) continue;
+    return InvalidArgumentError("--{} has no meaning for a search with {} beams (--num-beams 1 turns it off)",
+                                name, settings.beams.num_beams);
+  }
+  return Status();
 }
 
 }  // namespace
 
 void AddSamplingFlags(CLI::App& app, SamplingFlags& flags) {
-  for (const Knob& knob : kKnobs) {
-    app.add_option("--" + std::string(knob.name), flags.*knob.text, knob.description)
-        ->option_text(knob.value_text)
-        ->group("Generation");
+  for (const KnobGroup group :
+       {KnobGroup::kAnswer, KnobGroup::kChoice, KnobGroup::kPenalties, KnobGroup::kSearch}) {
+    for (const Knob& knob : SamplingKnobs()) {
+      if (knob.group != group) continue;
+      std::string names = fmt::format("--{}", knob.name);
+      if (knob.alias) names += fmt::format(",--{}", knob.alias);
+      app.add_option_function<std::vector<std::string>>(
+             names,
+             [&flags, &knob](const std::vector<std::string>& values) { flags.given[knob.name] = values; },
+             knob.description)
+          ->option_text(knob.value_text)
+          ->expected(1)
+          ->allow_extra_args(false)
+          ->multi_option_policy(knob.repeatable ? CLI::MultiOptionPolicy::TakeAll
+                                                : CLI::MultiOptionPolicy::TakeLast)
+          ->group(GroupName(group));
+    }
   }
-  app.add_option("--stop", flags.stop, "End the answer before this text (may be given again)")
-      ->option_text("TEXT")
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group("Generation");
 }
 
 Result<GenerationSettings> ResolveSampling(const SamplingFlags& flags, const SamplingDefaults& defaults) {
   GenerationSettings settings;
-  SamplingParams& sampling = settings.sampling;
-  ApplyDefaults(defaults, sampling);
-  LAMINA_RETURN_IF_ERROR(TakeFloat("temperature", flags.temperature, 0, 100, &sampling.temperature));
-  LAMINA_RETURN_IF_ERROR(TakeFloat("top-p", flags.top_p, 0, 1, &sampling.top_p));
-  LAMINA_RETURN_IF_ERROR(TakeFloat("min-p", flags.min_p, 0, 1, &sampling.min_p));
-  LAMINA_RETURN_IF_ERROR(
-      TakeFloat("repeat-penalty", flags.repeat_penalty, 0.01f, 100, &sampling.repetition_penalty));
-  LAMINA_RETURN_IF_ERROR(
-      TakeFloat("presence-penalty", flags.presence_penalty, -100, 100, &sampling.presence_penalty));
-  LAMINA_RETURN_IF_ERROR(
-      TakeFloat("frequency-penalty", flags.frequency_penalty, -100, 100, &sampling.frequency_penalty));
-  if (!flags.top_k.empty()) {
-    LAMINA_ASSIGN_OR_RETURN(const int64_t top_k,
-                            ParseWholeNumber("--top-k", flags.top_k, 0, std::numeric_limits<int32_t>::max()));
-    sampling.top_k = static_cast<int32_t>(top_k);
+  ApplyDefaults(defaults, settings);
+  for (const Knob& knob : SamplingKnobs()) {
+    const auto given = flags.given.find(knob.name);
+    if (given != flags.given.end()) LAMINA_RETURN_IF_ERROR(ApplyKnob(knob, given->second, settings));
   }
-  if (!flags.max_tokens.empty()) {
-    LAMINA_ASSIGN_OR_RETURN(settings.max_tokens, ParseWholeNumber("--max-tokens", flags.max_tokens, 1,
-                                                                  std::numeric_limits<int32_t>::max()));
+  if (settings.beams.num_return_sequences > settings.beams.num_beams) {
+    return InvalidArgumentError("--num-return-sequences: expected 1 to the number of beams ({}), found {}",
+                                settings.beams.num_beams, settings.beams.num_return_sequences);
   }
-  sampling.seed = RandomSeed();
-  if (!flags.seed.empty()) {
-    LAMINA_ASSIGN_OR_RETURN(const int64_t seed,
-                            ParseWholeNumber("--seed", flags.seed, 0, std::numeric_limits<int64_t>::max()));
-    sampling.seed = static_cast<uint64_t>(seed);
-  }
-  settings.stop = flags.stop;
-  LAMINA_RETURN_IF_ERROR(sampling.Validate());
+  LAMINA_RETURN_IF_ERROR(CheckSearchFlags(flags, settings));
+  LAMINA_RETURN_IF_ERROR(settings.sampling.Validate());
+  settings.beams.repetition_penalty = settings.sampling.repetition_penalty;
+  settings.beams.no_repeat_ngram_size = settings.sampling.no_repeat_ngram_size;
   return settings;
 }
 
 Status SetSamplingFlag(SamplingFlags& flags, const std::string& name, const std::string& value) {
-  std::string flag = name;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  if (flag == "stop") {
-    flags.stop.push_back(value);
-    return Status();
+  const Knob* knob = FindSamplingKnob(name);
+  if (!knob) {
+    std::vector<std::string> names;
+    for (const Knob& known : SamplingKnobs()) names.emplace_back(known.name);
+    return InvalidArgumentError("there is no setting '{}'; there are: {}", name, fmt::join(names, ", "));
   }
-  std::vector<std::string> names{"stop"};
-  for (const Knob& knob : kKnobs) {
-    if (flag == knob.name) {
-      flags.*knob.text = value;
-      return Status();
-    }
-    names.emplace_back(knob.name);
-  }
-  return InvalidArgumentError("there is no setting '{}'; there are: {}", name, fmt::join(names, ", "));
+  std::vector<std::string>& given = flags.given[knob->name];
+  if (!knob->repeatable) given.clear();
+  given.push_back(value);
+  return Status();
 }
 
 std::string DescribeSampling(const GenerationSettings& settings) {
-  const SamplingParams& sampling = settings.sampling;
-  std::string text = fmt::format(
-      "temperature {}\ntop-k {}\ntop-p {}\nmin-p {}\nrepeat-penalty {}\npresence-penalty "
-      "{}\nfrequency-penalty {}\n"
-      "seed {}\nmax-tokens {}\n",
-      sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p, sampling.repetition_penalty,
-      sampling.presence_penalty, sampling.frequency_penalty, sampling.seed,
-      settings.max_tokens == 0 ? "until the context is full" : std::to_string(settings.max_tokens));
+  std::string text;
+  const auto line = [&](std::string_view name, const auto& value) {
+    text += fmt::format("{} {}\n", name, value);
+  };
+  const GenerationSettings off{.sampling = {}};
+  for (const Knob& knob : SamplingKnobs()) {
+    const std::string_view name = knob.name;
+    const bool always = name == "temperature" || name == "top-k" || name == "top-p";
+    if (const auto* number = std::get_if<FloatKnob>(&knob.apply)) {
+      const float value = settings.sampling.*number->target;
+      if (always || value != off.sampling.*number->target) line(name, value);
+    } else if (const auto* count = std::get_if<CountKnob>(&knob.apply)) {
+      const int32_t value = settings.sampling.*count->target;
+      if (always || value != off.sampling.*count->target) line(name, value);
+    }
+  }
+  if (settings.sampling.mirostat) line("mirostat", 2);
+  if (settings.sampling.order != off.sampling.order) {
+    std::vector<std::string_view> names;
+    for (const SamplerStage stage : settings.sampling.order) names.push_back(SamplerStageName(stage));
+    text += fmt::format("samplers {}\n", fmt::join(names, ","));
+  }
+  for (const TokenBias& bias : settings.sampling.logit_bias)
+    text += fmt::format("logit-bias {}{:+}\n", bias.token, bias.bias);
+  if (settings.searches()) {
+    line("num-beams", settings.beams.num_beams);
+    line("length-penalty", settings.beams.length_penalty);
+    line("early-stopping", settings.beams.early_stopping ? "on" : "off");
+  }
+  if (settings.prompt_lookup.max_draft_tokens > 0)
+    line("prompt-lookup", settings.prompt_lookup.max_draft_tokens);
+  line("seed", settings.sampling.seed);
+  line("max-tokens",
+       settings.max_tokens == 0 ? "until the context is full" : std::to_string(settings.max_tokens));
   for (const std::string& stop : settings.stop) text += fmt::format("stop \"{}\"\n", stop);
   return text;
 }

@@ -1,10 +1,11 @@
 #include "cli/text_model.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "cli/progress_bar.h"
+#include "generate/sampling/dry_breakers.h"
 
 namespace lamina::cli {
 namespace {
@@ -32,13 +33,17 @@ std::vector<int32_t> FindStopIds(const TextModel& model) {
 
 }  // namespace
 
-Result<std::unique_ptr<TextModel>> TextModel::Load(const ModelFlags& flags) {
-  const auto start = std::chrono::steady_clock::now();
+Result<std::unique_ptr<TextModel>> TextModel::Load(const ModelFlags& flags, const SamplingFlags& sampling) {
+  const int64_t start_ns = SystemClock().NowNs();
   auto model = std::make_unique<TextModel>();
   LAMINA_ASSIGN_OR_RETURN(model->env, MakeEnv(flags));
   LAMINA_ASSIGN_OR_RETURN(const std::string path, FindModel(flags.model));
   LAMINA_ASSIGN_OR_RETURN(model->folder, ModelFolder::Open(path, flags.variant));
-  LAMINA_ASSIGN_OR_RETURN(const EngineOptions options, MakeEngineOptions(flags, model->folder));
+  LAMINA_ASSIGN_OR_RETURN(EngineOptions options, MakeEngineOptions(flags, model->folder));
+  LAMINA_ASSIGN_OR_RETURN(const GenerationSettings settings,
+                          ResolveSampling(sampling, model->folder.sampling));
+  options.max_sequences = std::max(options.max_sequences, settings.beams.num_beams);
+  options.max_row_logits = settings.prompt_lookup.max_draft_tokens + 1;
   LAMINA_ASSIGN_OR_RETURN(model->tokenizer, Tokenizer::Load(model->folder.text_folder));
   Result<ChatTemplate> chat_template = ChatTemplate::Load(model->folder.text_folder);
   if (chat_template.ok()) {
@@ -54,14 +59,30 @@ Result<std::unique_ptr<TextModel>> TextModel::Load(const ModelFlags& flags) {
   };
   LAMINA_ASSIGN_OR_RETURN(model->engine, Engine::Create(model->env, model->folder, options, load_options));
   progress.Finish();
-  model->load_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+  model->load_ns = SystemClock().NowNs() - start_ns;
   return model;
 }
 
 Result<std::vector<int32_t>> TextModel::EncodeChat(std::span<const ChatMessage> messages) const {
   LAMINA_ASSIGN_OR_RETURN(const std::string text, chat_template->Render(messages));
   return tokenizer->Encode(text);
+}
+
+Result<GenerationRequest> TextModel::NewRequest(const GenerationSettings& settings) const {
+  GenerationRequest request;
+  request.max_tokens = settings.max_tokens;
+  request.max_length_tokens = settings.max_length_tokens;
+  request.min_length_tokens = settings.min_length_tokens;
+  request.sampling = settings.sampling;
+  if (settings.sampling.dry_multiplier > 0) {
+    LAMINA_ASSIGN_OR_RETURN(request.sampling.dry_sequence_breakers,
+                            DrySequenceBreakers(*tokenizer, settings.dry_sequence_breakers));
+  }
+  if (settings.searches()) request.beams = settings.beams;
+  request.prompt_lookup = settings.prompt_lookup;
+  request.stop_strings = settings.stop;
+  request.stop_ids = stop_ids;
+  return request;
 }
 
 }  // namespace lamina::cli

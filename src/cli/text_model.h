@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/model_flags.h"
+#include "cli/sampling_flags.h"
 #include "generate/engine.h"
 #include "generate/generator.h"
 #include "text/chat_template.h"
@@ -23,11 +24,14 @@ struct TextModel {
   std::unique_ptr<Engine> engine;
   int64_t load_ns = 0;
 
-  // With a progress bar on a terminal.
-  static Result<std::unique_ptr<TextModel>> Load(const ModelFlags& flags);
+  // With a progress bar on a terminal. The engine is made large enough for the beams and drafts that flags
+  // and the model's files ask for.
+  static Result<std::unique_ptr<TextModel>> Load(const ModelFlags& flags, const SamplingFlags& sampling);
 
   // Token ids of a conversation as the template writes it; the answer comes next.
   Result<std::vector<int32_t>> EncodeChat(std::span<const ChatMessage> messages) const;
+  // A request with everything but the prompt and its callbacks.
+  Result<GenerationRequest> NewRequest(const GenerationSettings& settings) const;
 };
 
 }  // namespace lamina::cli

@@ -10,10 +10,19 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "generate/model_folder.h"
 #include "text/tokenizer.h"
 
 namespace lamina::cli {
 namespace {
+
+// A model may be called as for the other commands: by a name below models/, or by its .onnx file.
+Result<std::string> FindTokenizer(const std::string& model) {
+  LAMINA_ASSIGN_OR_RETURN(std::string path, FindModel(model));
+  if (!path.ends_with(".onnx")) return path;
+  LAMINA_ASSIGN_OR_RETURN(const ModelFolder folder, ModelFolder::Open(path));
+  return folder.text_folder;
+}
 
 std::string ReadInput(const TokenizeFlags& flags, std::istream& input) {
   if (flags.words.empty()) return {std::istreambuf_iterator<char>(input), std::istreambuf_iterator<char>()};
@@ -92,7 +101,8 @@ Status PrintTokens(const Tokenizer& tokenizer, const TokenizeFlags& flags, const
 }  // namespace
 
 Result<ExitCode> Tokenize(const TokenizeFlags& flags, std::istream& input, Output& out) {
-  LAMINA_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(flags.model));
+  LAMINA_ASSIGN_OR_RETURN(const std::string path, FindTokenizer(flags.model));
+  LAMINA_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(path));
   const std::string text = ReadInput(flags, input);
   LAMINA_RETURN_IF_ERROR(flags.decode ? PrintText(tokenizer, flags, text, out)
                                       : PrintTokens(tokenizer, flags, text, out));

@@ -35,6 +35,14 @@ TEST(TokenizeCommand, ReadsStandardInputAsItIs) {
   EXPECT_EQ(outcome.standard_output, argument.standard_output);
 }
 
+TEST(TokenizeCommand, TakesWhatOtherCommandsCallAModel) {
+  const std::string expected = RunLamina({"tokenize", Tales(), "--json", "Once"}).standard_output;
+  EXPECT_EQ(RunLamina({"tokenize", Tales() + "/model.onnx", "--json", "Once"}).standard_output, expected);
+  EXPECT_EQ(
+      RunShell("cd '" + testing::SourcePath("") + "' && $LAMINA tokenize tales --json Once").standard_output,
+      expected);
+}
+
 TEST(TokenizeCommand, GoesBack) {
   EXPECT_EQ(RunLamina({"tokenize", Tales(), "--decode", "50", "1699", "3"}).standard_output, "Once<|end|>\n");
   EXPECT_EQ(RunLamina({"tokenize", Tales(), "--decode", "--skip-special", "[50, 1699,3]"}).standard_output,
