@@ -102,7 +102,10 @@ std::vector<Value> Interpreter::EvaluateAll(const std::vector<ExprPtr>& exprs) {
 
 Value Interpreter::EvaluateName(const NameExpr& expr) {
   const Value& value = Slot(expr.ref);
-  return value.missing() ? MakeUndefinedName(expr.name) : value;
+  if (!value.missing()) return value;
+  // The names by which Jinja2 gives a template its own blocks and those of a parent.
+  if (expr.name == "self" || expr.name == "super") return FailUnsupported("'{}' is not supported", expr.name);
+  return MakeUndefinedName(expr.name);
 }
 
 Value Interpreter::EvaluateDict(const DictExpr& expr) {

@@ -23,4 +23,8 @@ Filter FindTextFilter(std::string_view name);
 Filter FindSequenceFilter(std::string_view name);
 Filter FindValueFilter(std::string_view name);
 
+// --- Filters with a file of their own, for the tables.
+Value WordWrap(Runtime& runtime, const Value& value, const Arguments& args);     // wrap_filter.cc
+Value PrettyPrint(Runtime& runtime, const Value& value, const Arguments& args);  // pretty_print.cc
+
 }  // namespace lamina::jinja

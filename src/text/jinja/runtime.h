@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,6 +57,12 @@ class Runtime {
   const RenderLimits& limits() const { return limits_; }
   // Nesting of evaluation; see DepthGuard.
   int depth = 0;
+  // Bytes of stack below the frame that made this object (it may itself lie deeper than the first use).
+  // Instrumented builds need several times as many a level as others.
+  size_t stack_bytes() const {
+    const ptrdiff_t bytes = stack_begin_ - static_cast<const char*>(__builtin_frame_address(0));
+    return static_cast<size_t>(std::max<ptrdiff_t>(bytes, 0));
+  }
 
   // --- Makers. They charge for what they make.
   Value MakeString(std::string text) { return NewString(std::move(text), false); }
@@ -97,6 +105,7 @@ class Runtime {
   Value NewSequence(Kind kind, std::vector<Value> items);
 
   const RenderLimits limits_;
+  const char* const stack_begin_ = static_cast<const char*>(__builtin_frame_address(0));
   const std::optional<std::chrono::system_clock::time_point> now_;
   Budget budget_;
   bool failed_ = false;
@@ -110,7 +119,8 @@ class Runtime {
 class DepthGuard {
  public:
   explicit DepthGuard(Runtime& runtime) : runtime_(runtime) {
-    if (++runtime_.depth > runtime_.limits().max_depth) {
+    if (++runtime_.depth > runtime_.limits().max_depth ||
+        runtime_.stack_bytes() > runtime_.limits().max_stack_bytes) {
       runtime_.FailWith(StatusCode::kResourceExhausted, "maximum recursion depth exceeded");
     }
   }

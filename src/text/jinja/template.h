@@ -31,6 +31,7 @@ struct RenderLimits {
   size_t max_memory_bytes = size_t{256} << 20;  // live values, variables included
   size_t max_output_bytes = size_t{64} << 20;
   int max_depth = 1200;  // nested expressions, statements and macro calls together
+  size_t max_stack_bytes = size_t{3} << 20;
 };
 
 struct RenderOptions {

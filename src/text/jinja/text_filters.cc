@@ -1,6 +1,7 @@
 // Filters on text.
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "text/jinja/arguments.h"
 #include "text/jinja/attributes.h"
@@ -174,6 +175,87 @@ Value ForceEscape(Runtime& runtime, const Value& value, const Arguments& args) {
   return Escape(runtime, runtime.MakeString(ToText(runtime, value)));
 }
 
+// Appends the character that "&name;" or "&#n;" stands for; `name` is what stands between. False where it is
+// not known.
+bool AppendEntity(std::string_view name, std::string* out) {
+  struct Entity {
+    std::string_view name;
+    std::string_view text;
+  };
+  constexpr std::array<Entity, 6> kEntities = {
+      {{"lt", "<"}, {"gt", ">"}, {"amp", "&"}, {"quot", "\""}, {"apos", "'"}, {"nbsp", "\u00a0"}}};
+  for (const Entity& entity : kEntities) {
+    if (name != entity.name) continue;
+    *out += entity.text;
+    return true;
+  }
+  if (name.size() < 2 || name[0] != '#') return false;
+  const bool hex = name[1] == 'x' || name[1] == 'X';
+  const std::string_view digits = name.substr(hex ? 2 : 1);
+  uint32_t code = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), code, hex ? 16 : 10);
+  // The windows-1252 characters that HTML reads for controls, and what is no character, are left to others.
+  if (error != std::errc() || end != digits.data() + digits.size() || code < 0x20 ||
+      (code >= 0x7f && code < 0xa0) || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ||
+      (code & 0xfffe) == 0xfffe || (code >= 0xfdd0 && code < 0xfdf0)) {
+    return false;
+  }
+  AppendCodePoint(code, out);
+  return true;
+}
+
+// Characters in place of HTML's entities; an entity that is not known is refused, not passed on.
+Value UnescapeHtml(Runtime& runtime, std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t ampersand = std::min(text.find('&'), text.size());
+    out += text.substr(0, ampersand);
+    text.remove_prefix(ampersand);
+    if (text.empty()) break;
+    const size_t name_end = std::min(text.find_first_of("\t\n\f <&#;", 2), text.size());
+    const std::string_view name = text.substr(1, name_end - 1);
+    const bool is_name =
+        !name.empty() && (name[0] == '#' || (name[0] | 0x20) >= 'a') && (name[0] | 0x20) <= 'z';
+    if (!is_name) {
+      out += '&';
+      text.remove_prefix(1);
+      continue;
+    }
+    if (name_end == text.size() || text[name_end] != ';' || !AppendEntity(name, &out)) {
+      return runtime.FailUnsupported("striptags() does not know the entity '&{}'", name);
+    }
+    text.remove_prefix(name_end + 1);
+  }
+  return runtime.MakeString(std::move(out));
+}
+
+// The text without what stands between `begin` and `end`, both included; an open end stays.
+std::string WithoutEnclosed(Runtime& runtime, std::string text, std::string_view begin,
+                            std::string_view end) {
+  for (size_t at = text.find(begin); at != std::string::npos && runtime.ChargeBytes(text.size() - at);) {
+    const size_t stop = text.find(end, at);
+    if (stop == std::string::npos) break;
+    text.erase(at, stop + end.size() - at);
+    // What was apart may now be a beginning.
+    at = text.find(begin, at - std::min(at, begin.size() - 1));
+  }
+  return text;
+}
+
+Value StripTags(Runtime& runtime, const Value& value, const Arguments& args) {
+  if (!CheckPositional(runtime, "striptags", args, 0, 0)) return Value();
+  std::string text = WithoutEnclosed(runtime, ToText(runtime, value), "<!--", "-->");
+  text = WithoutEnclosed(runtime, std::move(text), "<", ">");
+  if (runtime.failed()) return Value();
+  std::string collapsed;
+  for (const std::string_view word : SplitAtSpace(text, -1, false)) {
+    if (!collapsed.empty()) collapsed += ' ';
+    collapsed += word;
+  }
+  return UnescapeHtml(runtime, collapsed);
+}
+
 std::string QuoteForUrl(std::string_view text, bool query) {
   std::string out;
   for (const char c : text) {
@@ -231,7 +313,7 @@ Value XmlAttributes(Runtime& runtime, const Value& value, const Arguments& args)
   return runtime.MakeString(out.Take());
 }
 
-constexpr std::array<FilterEntry, 16> kFilters = {{
+constexpr std::array<FilterEntry, 19> kFilters = {{
     {"capitalize", CapitalizeFilter},
     {"center", Center},
     {"e", EscapeFilter},
@@ -239,14 +321,17 @@ constexpr std::array<FilterEntry, 16> kFilters = {{
     {"forceescape", ForceEscape},
     {"indent", Indent},
     {"lower", Lower},
+    {"pprint", PrettyPrint},
     {"replace", Replace},
     {"safe", Safe},
+    {"striptags", StripTags},
     {"title", Title},
     {"trim", Trim},
     {"truncate", Truncate},
     {"upper", Upper},
     {"urlencode", UrlEncode},
     {"wordcount", WordCount},
+    {"wordwrap", WordWrap},
     {"xmlattr", XmlAttributes},
 }};
 

@@ -331,14 +331,16 @@ Value ToJsonFilter(Runtime& runtime, const Value& value, const Arguments& args) 
 
 // --- Filters of Jinja2 that chat templates have no use for.
 
-Value NotSupported(Runtime& runtime, const Value& value, const Arguments& args) {
-  static_cast<void>(value);
-  static_cast<void>(args);
-  return runtime.FailUnsupported(
-      "the filters pprint, random, striptags, urlize and wordwrap are not supported");
+Value Urlize(Runtime& runtime, const Value&, const Arguments&) {
+  return runtime.FailUnsupported("the filter 'urlize' is not supported");
 }
 
-constexpr std::array<FilterEntry, 18> kFilters = {{
+// A prompt must not depend on chance.
+Value RandomItem(Runtime& runtime, const Value&, const Arguments&) {
+  return runtime.FailUnsupported("the filter 'random' is not supported");
+}
+
+constexpr std::array<FilterEntry, 15> kFilters = {{
     {"abs", Abs},
     {"attr", Attr},
     {"count", LengthFilter},
@@ -349,14 +351,11 @@ constexpr std::array<FilterEntry, 18> kFilters = {{
     {"format", FormatFilter},
     {"int", IntFilter},
     {"length", LengthFilter},
-    {"pprint", NotSupported},
-    {"random", NotSupported},
+    {"random", RandomItem},
     {"round", Round},
     {"string", StringFilter},
-    {"striptags", NotSupported},
     {"tojson", ToJsonFilter},
-    {"urlize", NotSupported},
-    {"wordwrap", NotSupported},
+    {"urlize", Urlize},
 }};
 
 }  // namespace

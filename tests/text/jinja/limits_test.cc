@@ -39,7 +39,22 @@ TEST(JinjaLimitsTest, ErrorsNameLineAndReason) {
   EXPECT_EQ(Render("\n{{ raise_exception('roles must alternate') }}").status().ToString(),
             "INVALID_ARGUMENT: line 2: roles must alternate");
   EXPECT_EQ(Render("{{ x|nope }}").status().ToString(), "INVALID_MODEL: line 1: No filter named 'nope'.");
-  EXPECT_EQ(Render("{{ 'a'|urlize }}").status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(Render("a\n{{ x|f }}{{ nope }}").status().ToString(),
+            "INVALID_MODEL: line 2: No filter named 'f'.");
+}
+
+TEST(JinjaLimitsTest, WhatIsNotSupportedIsNamedWithItsLine) {
+  const auto unsupported = [](const std::string& source, const std::string& text) {
+    EXPECT_EQ(Render("\n" + source).status().ToString(), "UNSUPPORTED: line 2: " + text) << source;
+  };
+  unsupported("{{ 'a'|urlize }}", "the filter 'urlize' is not supported");
+  unsupported("{{ numbers|random }}", "the filter 'random' is not supported");
+  unsupported("{{ lipsum() }}", "lipsum() is not supported");
+  unsupported("{% block a %}{% endblock %}{{ self.a() }}", "'self' is not supported");
+  unsupported("{% block a %}{{ super() }}{% endblock %}", "'super' is not supported");
+  unsupported("{% autoescape true %}{{ 1 }}{% endautoescape %}", "autoescaping is not supported");
+  unsupported("{{ '<b>A&copy;</b>'|striptags }}", "striptags() does not know the entity '&copy'");
+  EXPECT_EQ(*Render("{% set self = 3 %}{{ self }}"), "3");
 }
 
 TEST(JinjaLimitsTest, StepsAreBounded) {
