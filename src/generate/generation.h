@@ -30,7 +30,8 @@ struct GenerationRequest {
   // Searches with beams instead of sampling. Lengths and end tokens come from this request; a stop string
   // cuts the text that was found.
   std::optional<BeamSearchParams> beams;
-  // Drafts of max_draft_tokens > 0 are checked several tokens a step; the answer stays what it is without.
+  // Drafts of max_draft_tokens > 0 are checked several tokens a step (15 at most); a greedy answer stays what
+  // it is without.
   PromptLookupParams prompt_lookup{.max_draft_tokens = 0};
   std::vector<std::string> stop_strings;
   std::vector<int32_t> stop_ids;  // EOS and end-of-turn tokens

@@ -12,6 +12,10 @@
 namespace lamina {
 namespace {
 
+// Longer drafts are not run at once: kernels give a few tokens of a sequence the very logits that each would
+// get alone, many tokens not.
+constexpr size_t kMostDraftTokens = 15;
+
 // Logits as the sampler may see them: without stop tokens while the text is too short.
 class MinLength {
  public:
@@ -196,7 +200,8 @@ Status Generator::Sample(const GenerationRequest& request, const Bound& bound, G
     if (request.prompt_lookup.max_draft_tokens > 0 && certain) {
       const std::span<const int32_t> proposed = ProposeFromPrompt(history, request.prompt_lookup);
       // Not more than may be said behind the token that is run anyway.
-      draft_tokens = std::min(proposed.size(), static_cast<size_t>(stream.tokens_left() - 1));
+      draft_tokens =
+          std::min({proposed.size(), kMostDraftTokens, static_cast<size_t>(stream.tokens_left() - 1)});
       pending.insert(pending.end(), proposed.begin(),
                      proposed.begin() + static_cast<ptrdiff_t>(draft_tokens));
     }
