@@ -129,8 +129,7 @@ class KvCache {
   Status Truncate(const KvRow& row, int32_t tokens);
   // Whether Truncate can keep any number of tokens.
   bool supports_truncation() const;
-  // Makes slot `to_slot` what the row is: the same past_tokens tokens. UNSUPPORTED where the cache is not in
-  // host memory.
+  // Makes slot `to_slot` what the row is: the same past_tokens tokens.
   Status CopySlot(const KvRow& from, int32_t to_slot);
   KvCacheImpl& impl() const { return *impl_; }
 

@@ -65,7 +65,7 @@ class Engine {
   Status Rewind(SequenceId sequence, int64_t length_tokens);
   // Whether sequences can be cut back to any length.
   bool can_rewind() const { return kv_cache_->supports_truncation(); }
-  // Makes `to` the same tokens as `from`. UNSUPPORTED where the KV cache is not in host memory.
+  // Makes `to` the same tokens as `from`.
   Status CopySequence(SequenceId from, SequenceId to);
 
   // Runs the tokens of every row. RESOURCE_EXHAUSTED where a sequence would exceed the context; nothing ran

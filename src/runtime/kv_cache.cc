@@ -35,6 +35,17 @@ Result<Shape> CarriedShape(const KvLayout& layout, const CarriedState& state, in
   return state.shape.Evaluate(values);
 }
 
+// Between two places of a device; through the host where that is not its own.
+Status CopyWithin(const SessionDevice& device, const std::byte* from, std::byte* to, uint64_t bytes) {
+  if (device.is_host()) {
+    std::memcpy(to, from, bytes);
+    return Status();
+  }
+  std::vector<std::byte> on_host(bytes);
+  LAMINA_RETURN_IF_ERROR(device.CopyToHost(from, on_host.data(), bytes));
+  return device.CopyFromHost(on_host.data(), to, bytes);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<KvCacheStorage>> KvCacheStorage::Allocate(const KvLayout& layout, int slots,
@@ -240,28 +251,29 @@ Status KvCacheStorage::CopySlot(const KvRow& from, int32_t to_slot) {
                                 from.past_tokens, from.slot, slots_, to_slot);
   }
   if (from.slot == to_slot || from.past_tokens == 0) return Status();
-  if (!allocator_.device().is_host()) {
-    return UnsupportedError("sequences of a KV cache on {} cannot be copied", allocator_.device().ToString());
-  }
-  const auto copy_plane = [&](const KvPlane& plane, int32_t kv_heads) {
-    const auto bytes = static_cast<size_t>(from.past_tokens * plane.token_stride_bytes);
+  const auto copy_plane = [&](const KvPlane& plane, int32_t kv_heads, const SessionDevice& device) -> Status {
+    const auto bytes = static_cast<uint64_t>(from.past_tokens * plane.token_stride_bytes);
     auto* base = static_cast<std::byte*>(plane.base);
     for (int32_t head = 0; head < kv_heads; ++head) {
       const int64_t offset_bytes = head * plane.head_stride_bytes;
-      std::memcpy(base + to_slot * plane.block_stride_bytes + offset_bytes,
-                  base + from.slot * plane.block_stride_bytes + offset_bytes, bytes);
+      LAMINA_RETURN_IF_ERROR(CopyWithin(device, base + from.slot * plane.block_stride_bytes + offset_bytes,
+                                        base + to_slot * plane.block_stride_bytes + offset_bytes, bytes));
     }
+    return Status();
   };
-  for (const KvView& view : views_) {
-    copy_plane(view.key, view.kv_heads);
-    copy_plane(view.value, view.kv_heads);
+  for (size_t layer = 0; layer < views_.size(); ++layer) {
+    const KvView& view = views_[layer];
+    const SessionDevice& device = DeviceAt(layout_.in_place[layer].device);
+    LAMINA_RETURN_IF_ERROR(copy_plane(view.key, view.kv_heads, device));
+    LAMINA_RETURN_IF_ERROR(copy_plane(view.value, view.kv_heads, device));
   }
   for (size_t index = 0; index < layout_.carried.size(); ++index) {
     const CarriedState& state = layout_.carried[index];
     LAMINA_ASSIGN_OR_RETURN(const Shape shape, CarriedShape(layout_, state, from.past_tokens));
     LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(state.type, shape));
-    std::memcpy(carried_[index][static_cast<size_t>(to_slot)].past,
-                carried_[index][static_cast<size_t>(from.slot)].past, bytes);
+    LAMINA_RETURN_IF_ERROR(CopyWithin(DeviceAt(state.device),
+                                      carried_[index][static_cast<size_t>(from.slot)].past,
+                                      carried_[index][static_cast<size_t>(to_slot)].past, bytes));
   }
   return Status();
 }
