@@ -230,24 +230,24 @@ Value UnescapeHtml(Runtime& runtime, std::string_view text) {
   return runtime.MakeString(std::move(out));
 }
 
-// The text without what stands between `begin` and `end`, both included; an open end stays.
-std::string WithoutEnclosed(Runtime& runtime, std::string text, std::string_view begin,
-                            std::string_view end) {
-  for (size_t at = text.find(begin); at != std::string::npos && runtime.ChargeBytes(text.size() - at);) {
-    const size_t stop = text.find(end, at);
-    if (stop == std::string::npos) break;
-    text.erase(at, stop + end.size() - at);
-    // What was apart may now be a beginning.
-    at = text.find(begin, at - std::min(at, begin.size() - 1));
+// The text without what stands between `begin` and the next `end` behind it, both included; what has no end
+// stays.
+std::string WithoutEnclosed(std::string_view text, std::string_view begin, std::string_view end) {
+  std::string out;
+  for (size_t at = text.find(begin); at != std::string_view::npos; at = text.find(begin)) {
+    const size_t stop = text.find(end, at + begin.size());
+    if (stop == std::string_view::npos) break;
+    out += text.substr(0, at);
+    text.remove_prefix(stop + end.size());
   }
-  return text;
+  return out.append(text);
 }
 
 Value StripTags(Runtime& runtime, const Value& value, const Arguments& args) {
   if (!CheckPositional(runtime, "striptags", args, 0, 0)) return Value();
-  std::string text = WithoutEnclosed(runtime, ToText(runtime, value), "<!--", "-->");
-  text = WithoutEnclosed(runtime, std::move(text), "<", ">");
-  if (runtime.failed()) return Value();
+  const std::string given = ToText(runtime, value);
+  if (!runtime.ChargeBytes(given.size())) return Value();
+  const std::string text = WithoutEnclosed(WithoutEnclosed(given, "<!--", "-->"), "<", ">");
   std::string collapsed;
   for (const std::string_view word : SplitAtSpace(text, -1, false)) {
     if (!collapsed.empty()) collapsed += ' ';
