@@ -31,4 +31,4 @@ if(LAMINA_FUZZ)
   add_link_options(-fsanitize=address,undefined)
 endif()
 # One setting for libraries and executables, so that tests can share a precompiled header.
-add_compile_options(-fPIC)
+add_compile_options($<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-fPIC>)

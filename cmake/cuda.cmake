@@ -8,7 +8,6 @@ if(LAMINA_CUDA)
     set(CMAKE_CUDA_ARCHITECTURES 90a-real)
   endif()
   enable_language(CUDA)
-  # Flags for the C++ compiler that nvcc does not know go through it.
   if(LAMINA_CCACHE)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
   endif()

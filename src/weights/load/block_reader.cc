@@ -1,12 +1,18 @@
 #include "weights/load/block_reader.h"
 
+#include <algorithm>
+
+#include "base/log.h"
 #include "base/os.h"
 
 namespace lamina {
 namespace {
 
 // Large enough to see through a disk's jitter, small beside the files for which it matters.
-constexpr uint64_t kTrialBytes = uint64_t{256} << 20;
+constexpr uint64_t kTrialBytes = uint64_t{384} << 20;
+// Pages of a range whose presence in the page cache stands for the whole range: asking for each would take a
+// tenth of the time that reading them does.
+constexpr size_t kSampledPages = 16;
 
 uint64_t RoundDownToPage(uint64_t bytes) { return bytes - bytes % static_cast<uint64_t>(PageSizeBytes()); }
 
@@ -15,6 +21,19 @@ uint64_t RoundUpToPage(uint64_t bytes) {
 }
 
 }  // namespace
+
+bool IsMostlyResident(const MappedRegion& region) {
+  const size_t size_bytes = region.bytes().size();
+  const size_t step = std::max(static_cast<size_t>(PageSizeBytes()), size_bytes / kSampledPages);
+  uint64_t asked = 0;
+  uint64_t resident = 0;
+  for (size_t i = 0; i < size_bytes; i += step) {
+    const Result<uint64_t> bytes = region.Subregion(i, 1).ResidentBytes();
+    ++asked;
+    if (bytes.ok()) resident += *bytes;
+  }
+  return resident * 2 >= asked;
+}
 
 BlockReader::BlockReader(ReadMode mode, std::span<const std::shared_ptr<const File>> files, int most_depth,
                          const Clock& clock)
@@ -49,10 +68,14 @@ Result<LoadWay> BlockReader::Read(size_t file, uint64_t offset, uint64_t size_by
   return LoadWay::kBuffered;
 }
 
+bool BlockReader::WantsReader() {
+  if (mode_ != ReadMode::kAdaptive) return true;
+  const std::lock_guard lock(mutex_);
+  return reads_under_way_ + reads_waiting_ < tuner_.current().depth;
+}
+
 bool BlockReader::IsResident(const Source& source, uint64_t offset, uint64_t size_bytes) const {
-  if (!source.mapped) return false;
-  const Result<uint64_t> resident = source.mapping.Subregion(offset, size_bytes).ResidentBytes();
-  return resident.ok() && *resident >= size_bytes / 2;
+  return source.mapped && IsMostlyResident(source.mapping.Subregion(offset, size_bytes));
 }
 
 Status BlockReader::ReadBuffered(const Source& source, uint64_t offset, uint64_t size_bytes,
@@ -81,15 +104,27 @@ class BlockReader::ColdRead {
  public:
   explicit ColdRead(BlockReader& reader) : reader_(reader) {
     std::unique_lock lock(reader.mutex_);
+    ++reader.reads_waiting_;
     reader.read_ended_.wait(lock, [&] { return reader.reads_under_way_ < reader.tuner_.current().depth; });
+    --reader.reads_waiting_;
     setting_ = reader.tuner_.current();
     ++reader.reads_under_way_;
   }
   ~ColdRead() {
     const std::lock_guard lock(reader_.mutex_);
     --reader_.reads_under_way_;
+    const bool was_settled = reader_.tuner_.settled();
     if (done_bytes_ > 0) reader_.tuner_.Finished(setting_, done_bytes_, reader_.clock_.NowNs());
-    reader_.read_ended_.notify_all();
+    if (reader_.tuner_.settled() && !was_settled) {
+      LogInfo("loading weights: cold files are read {}, {} reads at a time",
+              reader_.tuner_.current().direct ? "directly" : "through the page cache",
+              reader_.tuner_.current().depth);
+    }
+    if (reader_.tuner_.current() == setting_) {
+      reader_.read_ended_.notify_one();  // one may take this one's place
+    } else {
+      reader_.read_ended_.notify_all();
+    }
   }
   ColdRead(const ColdRead&) = delete;
   ColdRead& operator=(const ColdRead&) = delete;

@@ -22,12 +22,19 @@ enum class ReadMode : uint8_t {
   kAdaptive,  // buffered where the bytes are in the page cache, else what the tuner finds
 };
 
+// Whether at least half of the region is in the page cache, judged by some of its pages.
+bool IsMostlyResident(const MappedRegion& region);
+
 // For one load; thread-safe.
 class BlockReader {
  public:
   // `most_depth`: reads of cold bytes at a time.
   BlockReader(ReadMode mode, std::span<const std::shared_ptr<const File>> files, int most_depth,
               const Clock& clock);
+
+  // Whether another reader is of use now. Disks want few reads at a time, in the order of the file: readers
+  // beyond those wait before they take a block, not after it.
+  bool WantsReader();
 
   // Reads bytes [offset, offset + size_bytes) of a file to memory + offset % page size. `memory` is aligned
   // to a page and whole pages of it are written: up to the page in which the last byte lies. Returns the way
@@ -58,6 +65,7 @@ class BlockReader {
   std::mutex mutex_;
   std::condition_variable read_ended_;
   int reads_under_way_ = 0;
+  int reads_waiting_ = 0;
   ReadTuner tuner_;
 };
 

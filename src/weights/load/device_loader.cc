@@ -16,10 +16,14 @@
 namespace lamina {
 namespace {
 
-constexpr int kMostAutoReaders = 16;  // reach the link's rate on the machines that were measured
-constexpr int kDefaultMappers = 2;    // registering is serial in the driver: one registers, one copies
-// With fewer cores copying by the CPU is slower than registering; both together are faster than either.
-constexpr int kManyCores = 12;
+// Measured on an H200 machine (docs/performance.md): 10 readers keep the link busy, more take memory
+// bandwidth from it.
+constexpr int kMostAutoReaders = 10;
+// Registering is serial in the driver: one thread registers while the other's window is copied.
+constexpr int kDefaultMappers = 2;
+// With so few cores copying by the CPU is slower than registering. Both at once are slower than either, since
+// copies wait for the driver's lock.
+constexpr int kFewCores = 2;
 
 // The state of every file before a load, to see afterwards whether one was changed meanwhile.
 class UnchangedFiles {
@@ -94,21 +98,23 @@ DeviceLoader::DeviceLoader(ExecutionProvider& provider, HostRegistration* regist
       readers_ = options_.reading_threads.value_or(DeviceLoaderOptions::kDefaultReadingThreads);
       break;
     case LoadStrategy::kMapped:
-      mappers_ = options_.reading_threads.value_or(kDefaultMappers);
+      mappers_ =
+          std::max(1, options_.mapping_threads.value_or(options_.reading_threads.value_or(kDefaultMappers)));
       break;
     case LoadStrategy::kAuto:
       readers_ = options_.reading_threads.value_or(std::min(cores_, kMostAutoReaders));
-      if (registration_ && !options_.reading_threads && cores_ < kManyCores) mappers_ = 1;
+      if (registration_) mappers_ = options_.mapping_threads.value_or(0);
       break;
   }
 }
 
 StagingBuffers::Shape DeviceLoader::StagingShape() const {
-  if (strategy_ == LoadStrategy::kPinned) return {1, options_.buffer_bytes};
+  if (strategy_ == LoadStrategy::kPinned) return {1, options_.buffer_bytes, /*stream_per_buffer=*/true};
   const auto page = static_cast<uint64_t>(PageSizeBytes());
   const auto slots = static_cast<uint64_t>(readers_);
   return {static_cast<size_t>(readers_),
-          std::max(page, std::min(options_.block_bytes, options_.buffer_bytes / slots / page * page))};
+          std::max(page, std::min(options_.block_bytes, options_.buffer_bytes / slots / page * page)),
+          /*stream_per_buffer=*/false};
 }
 
 StagingBuffers* DeviceLoader::Staging() {
@@ -136,8 +142,7 @@ Status DeviceLoader::LoadBatch(std::span<const ExternalDataItem> items,
   LoadReport report;
   const int64_t start_ns = options_.clock->NowNs();
   ScheduleOptions schedule_options;
-  schedule_options.block_bytes =
-      mappers_ > 0 && readers_ == 0 ? options_.block_bytes : StagingShape().slot_bytes;
+  schedule_options.block_bytes = readers_ > 0 ? StagingShape().slot_bytes : options_.block_bytes;
   LAMINA_ASSIGN_OR_RETURN(const LoadSchedule schedule, ScheduleLoad(items, schedule_options));
   LAMINA_ASSIGN_OR_RETURN(const UnchangedFiles unchanged, UnchangedFiles::Remember(schedule.files));
   LoadJob job(items, schedule, progress, options_);
@@ -147,6 +152,7 @@ Status DeviceLoader::LoadBatch(std::span<const ExternalDataItem> items,
   report.strategy = strategy_;
   report.bytes = schedule.item_bytes;
   report.total_ns = options_.clock->NowNs() - start_ns;
+  report.phases = job.phases();
   report.files = job.Report();
   LogReport(report, device_);
   const std::lock_guard report_lock(report_mutex_);
@@ -154,20 +160,31 @@ Status DeviceLoader::LoadBatch(std::span<const ExternalDataItem> items,
   return Status();
 }
 
+bool DeviceLoader::PrefersMapping(const LoadSchedule& schedule) const {
+  if (strategy_ != LoadStrategy::kAuto || !registration_ || options_.reading_threads ||
+      options_.mapping_threads || cores_ > kFewCores) {
+    return false;
+  }
+  return std::all_of(schedule.files.begin(), schedule.files.end(), [](const auto& file) {
+    const Result<MappedRegion> mapping = file->Map(0, file->size_bytes());
+    return mapping.ok() && IsMostlyResident(*mapping);
+  });
+}
+
 Status DeviceLoader::Run(LoadJob& job, LoadReport& report) {
   if (readers_ + mappers_ == 0) return RunGeneric(job);
   const bool is_small = job.schedule().item_bytes < options_.parallel_bytes;
   if (is_small && !staging_) return RunPageable(job, /*readers=*/1);
+  report.mapping_threads = PrefersMapping(job.schedule()) ? kDefaultMappers : mappers_;
   StagingBuffers* staging = nullptr;
-  if (readers_ > 0) {
+  if (readers_ > 0 && report.mapping_threads == mappers_) {
     const int64_t start_ns = options_.clock->NowNs();
     staging = Staging();
     report.setup_ns = options_.clock->NowNs() - start_ns;
     if (!staging && mappers_ == 0) return RunPageable(job, readers_);
   }
   report.reading_threads = staging ? readers_ : 0;
-  report.mapping_threads = mappers_;
-  return RunPipelines(job, staging);
+  return RunPipelines(job, staging, report.mapping_threads);
 }
 
 Status DeviceLoader::RunGeneric(LoadJob& job) {
@@ -184,7 +201,7 @@ Status DeviceLoader::RunPageable(LoadJob& job, int readers) {
   return job.Run(workers, /*inline_one=*/true);
 }
 
-Status DeviceLoader::RunPipelines(LoadJob& job, StagingBuffers* staging) {
+Status DeviceLoader::RunPipelines(LoadJob& job, StagingBuffers* staging, int mappers) {
   std::vector<std::function<Status()>> workers;
   std::optional<BlockReader> reader;
   std::optional<StagedLoad> staged;
@@ -200,7 +217,7 @@ Status DeviceLoader::RunPipelines(LoadJob& job, StagingBuffers* staging) {
     workers.assign(static_cast<size_t>(readers_), [&staged] { return staged->Work(); });
   }
   std::vector<std::unique_ptr<MappedLoad>> mapped;
-  for (int i = 0; i < mappers_; ++i) {
+  for (int i = 0; i < mappers; ++i) {
     LAMINA_ASSIGN_OR_RETURN(mapped.emplace_back(), MappedLoad::Create(job, provider_, registration_, device_,
                                                                       options_.window_bytes));
     workers.push_back([load = mapped.back().get()] { return load->Work(); });

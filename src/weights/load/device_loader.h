@@ -12,8 +12,8 @@
 //   for another.
 // - mapped: mapped_load.h.
 // - auto: as direct, but bytes that are in the page cache are read from there, and for the others it is tried
-//   out how the disk is fastest (read_tuner.h). With few cores, threads that do as `mapped` work on the same
-//   list of blocks.
+//   out how the disk is fastest (read_tuner.h). With one or two cores a file in the page cache is mapped. On
+//   request (mapping_threads) threads that do as `mapped` work beside the readers on the same list of blocks.
 //
 // Loads of fewer than `parallel_bytes` pin nothing: they are read on the calling thread and copied from
 // ordinary memory. So is everything where pinned memory or streams cannot be had; that is found out once,
@@ -42,6 +42,7 @@ struct LoadReport {
   uint64_t bytes = 0;
   int64_t setup_ns = 0;  // pinned memory and streams; 0 after the first load
   int64_t total_ns = 0;  // setup included
+  LoadPhases phases;
   std::vector<FileLoadReport> files;
 };
 
@@ -75,7 +76,10 @@ class DeviceLoader : public IExternalDataLoader {
   Status Run(LoadJob& job, LoadReport& report);
   Status RunGeneric(LoadJob& job);
   Status RunPageable(LoadJob& job, int readers);
-  Status RunPipelines(LoadJob& job, StagingBuffers* staging);
+  // Readers with `staging`, where it is not null, beside threads that map.
+  Status RunPipelines(LoadJob& job, StagingBuffers* staging, int mappers);
+  // Whether threads that map are to do all, by what is in the page cache and the cores.
+  bool PrefersMapping(const LoadSchedule& schedule) const;
 
   ExecutionProvider& provider_;
   HostRegistration* const registration_;

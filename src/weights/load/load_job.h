@@ -24,6 +24,13 @@ namespace lamina {
 enum class LoadWay : uint8_t { kBuffered = 0, kDirect, kMapped, kPageable };
 constexpr size_t kNumLoadWays = 4;
 
+// Where the threads of a load spent their time; the sum over all of them.
+struct LoadPhases {
+  int64_t read_ns = 0;  // reading files, or bringing mapped ones into memory and registering them
+  int64_t copy_ns = 0;  // handing copies to the device
+  int64_t wait_ns = 0;  // for copies to be done
+};
+
 struct FileLoadReport {
   std::string path;
   std::array<uint64_t, kNumLoadWays> bytes_by_way = {};  // copied to the device, by LoadWay
@@ -56,6 +63,18 @@ class LoadJob {
   Status Run(const std::vector<std::function<Status()>>& workers, bool inline_one);
 
   std::vector<FileLoadReport> Report() const;
+  LoadPhases phases() const { return {read_ns_, copy_ns_, wait_ns_}; }
+
+  // Calls `work` and adds the time it takes to a phase.
+  enum class Phase : uint8_t { kRead, kCopy, kWait };
+  template <typename Work>
+  auto Timed(Phase phase, Work work) {
+    const int64_t start_ns = SystemClock().NowNs();
+    auto result = work();
+    auto& sum_ns = phase == Phase::kRead ? read_ns_ : phase == Phase::kCopy ? copy_ns_ : wait_ns_;
+    sum_ns.fetch_add(SystemClock().NowNs() - start_ns, std::memory_order_relaxed);
+    return result;
+  }
 
  private:
   void RunWorker(const std::function<Status()>& worker);
@@ -78,6 +97,9 @@ class LoadJob {
 
   std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> arrived_bytes_{0};
+  std::atomic<int64_t> read_ns_{0};
+  std::atomic<int64_t> copy_ns_{0};
+  std::atomic<int64_t> wait_ns_{0};
 
   // Of the calling thread.
   uint64_t reported_bytes_ = 0;

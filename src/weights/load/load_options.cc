@@ -39,6 +39,10 @@ Status DeviceLoaderOptions::Validate() const {
     return InvalidArgumentError("external_data_loader_reading_threads: expected 0 to {}, found {}",
                                 kMostReadingThreads, *reading_threads);
   }
+  if (mapping_threads && (*mapping_threads < 0 || *mapping_threads > kMostReadingThreads)) {
+    return InvalidArgumentError("mapping_threads: expected 0 to {}, found {}", kMostReadingThreads,
+                                *mapping_threads);
+  }
   LAMINA_RETURN_IF_ERROR(CheckSize("buffer_bytes", buffer_bytes));
   LAMINA_RETURN_IF_ERROR(CheckSize("block_bytes", block_bytes));
   LAMINA_RETURN_IF_ERROR(CheckSize("window_bytes", window_bytes));

@@ -27,8 +27,11 @@ struct DeviceLoaderOptions {
 
   LoadStrategy strategy = LoadStrategy::kAuto;
   // Threads that read: 0 leaves loading to the generic way (map the file, copy from pageable memory), 1 reads
-  // on the calling thread, up to 64. Unset: 4, and with kAuto as many as the cores.
+  // on the calling thread, up to 64. Unset: 4, and with kAuto as many as the cores, at most 10.
   std::optional<int> reading_threads;
+  // Threads that copy from the mapped file, with kMapped and kAuto. Unset: 2 with kMapped, as few as are of
+  // use with kAuto.
+  std::optional<int> mapping_threads;
   // Two staging buffers of this size, pinned for as long as the loader lives. A multiple of 1 MiB.
   uint64_t buffer_bytes = uint64_t{64} << 20;
   // Below this many bytes nothing is pinned and reads are not divided.

@@ -42,14 +42,19 @@ Status MappedLoad::CopyWindow(std::span<const LoadBlock> blocks) {
   const uint64_t end = blocks.back().offset_bytes + blocks.back().size_bytes;
   Window& window = windows_.emplace_back();
   LAMINA_ASSIGN_OR_RETURN(window.bytes, file.Map(begin, end - begin));
-  Status status = window.bytes.Populate();
-  if (!status.ok()) return status.WithContext(file.path());
-  if (registering_) TryRegister(window);
+  const Status populated = job_.Timed(LoadJob::Phase::kRead, [&] {
+    Status status = window.bytes.Populate();
+    if (status.ok() && registering_) TryRegister(window);
+    return status;
+  });
+  if (!populated.ok()) return populated.WithContext(file.path());
   Stream* const stream = window.registered ? stream_.get() : nullptr;
   for (const LoadBlock& block : blocks) {
     if (job_.stopped()) return Status();
     const std::byte* bytes = window.bytes.bytes().data() + (block.offset_bytes - begin);
-    LAMINA_RETURN_IF_ERROR(CopyReadOnlyPieces(block, job_.items(), bytes, transfer_, stream));
+    LAMINA_RETURN_IF_ERROR(job_.Timed(LoadJob::Phase::kCopy, [&] {
+      return CopyReadOnlyPieces(block, job_.items(), bytes, transfer_, stream);
+    }));
     job_.Count(block, window.registered ? LoadWay::kMapped : LoadWay::kPageable);
   }
   if (!window.registered) return Status();
@@ -69,7 +74,9 @@ void MappedLoad::TryRegister(Window& window) {
 Status MappedLoad::ReleaseOldest() {
   Window& window = windows_.front();
   // Where waiting fails the window stays until the stream has stopped.
-  if (window.copied) LAMINA_RETURN_IF_ERROR(window.copied->WaitOnHost());
+  if (window.copied) {
+    LAMINA_RETURN_IF_ERROR(job_.Timed(LoadJob::Phase::kWait, [&] { return window.copied->WaitOnHost(); }));
+  }
   return Release();
 }
 

@@ -28,11 +28,15 @@ Status RunPageableLoad(LoadJob& job, DataTransfer& transfer, BlockReader& reader
       memory.reset(new (std::align_val_t(page)) std::byte[needed_bytes]);
       memory_bytes = needed_bytes;
     }
-    Result<LoadWay> read = reader.Read(block.file, block.offset_bytes, block.size_bytes, memory.get());
+    Result<LoadWay> read = job.Timed(LoadJob::Phase::kRead, [&] {
+      return reader.Read(block.file, block.offset_bytes, block.size_bytes, memory.get());
+    });
     if (!read.ok()) return read.status().WithContext(InitializersOf(block, job.items()));
     std::byte* const bytes = memory.get() + block.offset_bytes % page;
     NormalizeBools(block, job.items(), bytes);
-    const Status status = CopyPieces(block, job.items(), bytes, transfer, /*stream=*/nullptr);
+    const Status status = job.Timed(LoadJob::Phase::kCopy, [&] {
+      return CopyPieces(block, job.items(), bytes, transfer, /*stream=*/nullptr);
+    });
     if (!status.ok()) return status.WithContext(InitializersOf(block, job.items()));
     job.Count(block, LoadWay::kPageable);
   }

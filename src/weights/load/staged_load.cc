@@ -36,7 +36,7 @@ Status StagedLoad::Work() {
   while (!job_.stopped()) {
     std::shared_ptr<Filling> filling = shared_;
     if (!filling) {
-      if (!SlotIsThere() || (division_.one_block_at_a_time && blocks_open_ > 0)) {
+      if (!SlotIsThere() || !reader_.WantsReader() || (division_.one_block_at_a_time && blocks_open_ > 0)) {
         changed_.wait_for(lock, kWakeInterval);
         continue;
       }
@@ -89,7 +89,8 @@ Result<std::shared_ptr<StagedLoad::Filling>> StagedLoad::Open(std::unique_lock<s
     filling->slot = copying_slots_.front();
     copying_slots_.pop_front();
     lock.unlock();
-    const Status copied = buffers_.WaitUntilCopied(filling->slot);
+    const Status copied =
+        job_.Timed(LoadJob::Phase::kWait, [&] { return buffers_.WaitUntilCopied(filling->slot); });
     lock.lock();
     LAMINA_RETURN_IF_ERROR(copied);
   }
@@ -121,7 +122,9 @@ Status StagedLoad::ReadRange(const Filling& filling, const Range& range, LoadWay
   const uint64_t first_page = block.offset_bytes - PositionInSlot(block);
   const uint64_t range_page = range.offset - range.offset % PageSize();
   std::byte* const memory = buffers_.memory(filling.slot) + (range_page - first_page);
-  Result<LoadWay> read = reader_.Read(block.file, range.offset, range.size_bytes, memory);
+  Result<LoadWay> read = job_.Timed(LoadJob::Phase::kRead, [&] {
+    return reader_.Read(block.file, range.offset, range.size_bytes, memory);
+  });
   if (!read.ok()) return read.status().WithContext(InitializersOf(block, job_.items()));
   way = *read;
   return Status();
@@ -131,8 +134,10 @@ Status StagedLoad::Submit(const Filling& filling) {
   const LoadBlock& block = *filling.block;
   std::byte* const bytes = buffers_.memory(filling.slot) + PositionInSlot(block);
   NormalizeBools(block, job_.items(), bytes);
-  const Status status = buffers_.Submit(filling.slot, [&](Stream& stream) {
-    return CopyPieces(block, job_.items(), bytes, buffers_.transfer(), &stream);
+  const Status status = job_.Timed(LoadJob::Phase::kCopy, [&] {
+    return buffers_.Submit(filling.slot, [&](Stream& stream) {
+      return CopyPieces(block, job_.items(), bytes, buffers_.transfer(), &stream);
+    });
   });
   if (!status.ok()) return status.WithContext(InitializersOf(block, job_.items()));
   job_.Count(block, filling.way);

@@ -13,24 +13,34 @@ Result<std::unique_ptr<StagingBuffers>> StagingBuffers::Create(ExecutionProvider
   std::unique_ptr<StagingBuffers> buffers(
       new StagingBuffers(*provider.data_transfer(), std::move(allocator), shape));
   for (size_t i = 0; i < kBuffers; ++i) {
-    LAMINA_RETURN_IF_ERROR(buffers->CreateBuffer(provider, device));
+    if (i == 0 || shape.stream_per_buffer) {
+      LAMINA_RETURN_IF_ERROR(buffers->CreateQueue(provider, device));
+    }
+    LAMINA_RETURN_IF_ERROR(buffers->CreateBuffer());
   }
   return buffers;
 }
 
-Status StagingBuffers::CreateBuffer(ExecutionProvider& provider, const Device& device) {
-  buffers_.push_back(std::make_unique<Buffer>());
-  Buffer& buffer = *buffers_.back();
-  LAMINA_ASSIGN_OR_RETURN(buffer.stream, provider.CreateStream(device, StreamPurpose::kCopy));
+Status StagingBuffers::CreateQueue(ExecutionProvider& provider, const Device& device) {
+  LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream,
+                          provider.CreateStream(device, StreamPurpose::kCopy));
+  queues_.push_back(std::make_unique<CopyQueue>());
+  queues_.back()->stream = std::move(stream);
+  return Status();
+}
+
+Status StagingBuffers::CreateBuffer() {
   // Allocators align to less than a page.
   const auto page = static_cast<uint64_t>(PageSizeBytes());
-  LAMINA_ASSIGN_OR_RETURN(buffer.memory,
+  LAMINA_ASSIGN_OR_RETURN(void* const memory,
                           allocator_->Alloc(shape_.slots_per_buffer * shape_.slot_bytes + page));
-  const auto misalignment = reinterpret_cast<uintptr_t>(buffer.memory) % page;
-  std::byte* const first = static_cast<std::byte*>(buffer.memory) + (misalignment ? page - misalignment : 0);
+  buffers_.push_back(memory);
+  const auto misalignment = reinterpret_cast<uintptr_t>(memory) % page;
+  std::byte* const first = static_cast<std::byte*>(memory) + (misalignment ? page - misalignment : 0);
+  CopyQueue& queue = *queues_.back();
   for (size_t i = 0; i < shape_.slots_per_buffer; ++i) {
-    LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Notification> copied, buffer.stream->CreateNotification());
-    slots_.push_back({first + i * shape_.slot_bytes, &buffer, std::move(copied)});
+    LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Notification> copied, queue.stream->CreateNotification());
+    slots_.push_back({first + i * shape_.slot_bytes, &queue, std::move(copied)});
   }
   return Status();
 }
@@ -38,15 +48,14 @@ Status StagingBuffers::CreateBuffer(ExecutionProvider& provider, const Device& d
 StagingBuffers::~StagingBuffers() {
   static_cast<void>(Drain());
   slots_.clear();  // notifications go before their streams
-  for (const auto& buffer : buffers_) allocator_->Free(buffer->memory);
+  for (void* const memory : buffers_) allocator_->Free(memory);
 }
 
 Status StagingBuffers::Drain() {
   Status first_error;
-  for (const auto& buffer : buffers_) {
-    if (!buffer->stream) continue;
-    const std::lock_guard lock(buffer->stream_mutex);
-    const Status status = buffer->stream->Synchronize();
+  for (const auto& queue : queues_) {
+    const std::lock_guard lock(queue->mutex);
+    const Status status = queue->stream->Synchronize();
     if (first_error.ok()) first_error = status;
   }
   return first_error;

@@ -1,4 +1,4 @@
-// Two pinned host buffers and a stream for each, through which blocks go to a device.
+// Two pinned host buffers through which blocks go to a device.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,9 @@ class StagingBuffers {
   struct Shape {
     size_t slots_per_buffer = 1;
     uint64_t slot_bytes = 0;  // a multiple of the page size
+    // A stream for each buffer, else one for both. A device has one engine for this direction: changing
+    // streams gains nothing and costs some microseconds a copy.
+    bool stream_per_buffer = true;
   };
   static constexpr size_t kBuffers = 2;
 
@@ -37,40 +40,41 @@ class StagingBuffers {
   std::byte* memory(size_t slot) const { return slots_[slot].memory; }
   DataTransfer& transfer() const { return transfer_; }
 
-  // Calls put_copies(stream) for copies out of the slot and marks their end. Slots of one buffer share its
-  // stream: others wait meanwhile.
+  // Calls put_copies(stream) for copies out of the slot and marks their end. Others with the same stream wait
+  // meanwhile.
   template <typename PutCopies>
   Status Submit(size_t slot, PutCopies put_copies) {
     Slot& used = slots_[slot];
-    const std::lock_guard lock(used.buffer->stream_mutex);
-    LAMINA_RETURN_IF_ERROR(put_copies(*used.buffer->stream));
+    const std::lock_guard lock(used.queue->mutex);
+    LAMINA_RETURN_IF_ERROR(put_copies(*used.queue->stream));
     return used.copied->Record();
   }
   // Returns when the copies of the last Submit are done. REQUIRES: there was one.
   Status WaitUntilCopied(size_t slot) { return slots_[slot].copied->WaitOnHost(); }
-  // Waits for both streams, whatever their outcome; the first error.
+  // Waits for every stream, whatever their outcome; the first error.
   Status Drain();
 
  private:
-  struct Buffer {
+  struct CopyQueue {
     std::unique_ptr<Stream> stream;
-    std::mutex stream_mutex;
-    void* memory = nullptr;
+    std::mutex mutex;  // a stream is used by one thread at a time
   };
   struct Slot {
     std::byte* memory = nullptr;
-    Buffer* buffer = nullptr;
+    CopyQueue* queue = nullptr;
     std::unique_ptr<Notification> copied;
   };
 
   StagingBuffers(DataTransfer& transfer, std::unique_ptr<Allocator> allocator, const Shape& shape)
       : transfer_(transfer), allocator_(std::move(allocator)), shape_(shape) {}
-  Status CreateBuffer(ExecutionProvider& provider, const Device& device);
+  Status CreateQueue(ExecutionProvider& provider, const Device& device);
+  Status CreateBuffer();
 
   DataTransfer& transfer_;
   std::unique_ptr<Allocator> allocator_;
   Shape shape_;
-  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<std::unique_ptr<CopyQueue>> queues_;
+  std::vector<void*> buffers_;
   std::vector<Slot> slots_;
 };
 

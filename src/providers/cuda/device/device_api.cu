@@ -1,6 +1,8 @@
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "providers/cuda/device/device_api.h"
 
@@ -193,8 +195,7 @@ int SynchronizeStream(int device, void* stream) {
 int CreateEvent(int device, void** event) {
   return On(device, [=] {
     cudaEvent_t created = nullptr;
-    const cudaError_t error =
-        cudaEventCreateWithFlags(&created, cudaEventDisableTiming | cudaEventBlockingSync);
+    const cudaError_t error = cudaEventCreateWithFlags(&created, cudaEventDisableTiming);
     *event = created;
     return error;
   });
@@ -209,7 +210,16 @@ int RecordEvent(int device, void* event, void* stream) {
 }
 
 int SynchronizeEvent(int device, void* event) {
-  return On(device, [=] { return cudaEventSynchronize(EventOf(event)); });
+  // The runtime's own ways of waiting cost more: one spins on a core that a reader could use, the other makes
+  // the GPU interrupt after every copy (5 % of the rate of copies of 4 MiB on an H200).
+  return On(device, [=] {
+    cudaError_t error = cudaEventQuery(EventOf(event));
+    while (error == cudaErrorNotReady) {
+      std::this_thread::sleep_for(std::chrono::microseconds(10));
+      error = cudaEventQuery(EventOf(event));
+    }
+    return error;
+  });
 }
 
 int WaitForEvent(int device, void* stream, void* event) {
