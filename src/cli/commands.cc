@@ -1,6 +1,7 @@
 // The list of subcommands, in the order of `lamina --help`.
 #include <CLI/CLI.hpp>
 
+#include "cli/bench_load.h"
 #include "cli/bench_offsets.h"
 #include "cli/check.h"
 #include "cli/command.h"
@@ -20,6 +21,7 @@ void RegisterAllCommands(Commands& commands) {
   RegisterOptimizeCommand(commands);
   RegisterTokenizeCommand(commands);
   CLI::App& bench = commands.AddGroup("bench", "Measure parts of Lamina");
+  RegisterBenchLoadCommand(commands, bench);
   RegisterBenchOffsetsCommand(commands, bench);
   RegisterSynthCommand(commands);
   RegisterDevicesCommand(commands);

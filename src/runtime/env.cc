@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "providers/cpu/cpu_provider.h"
+#include "providers/cuda/cuda_provider.h"
 #include "providers/plugin/plugin_library.h"
 #include "runtime/env_impl.h"
 
@@ -28,6 +29,7 @@ void ForEachProvider(const EnvImpl& env, Function&& function) {
 }  // namespace
 
 EnvImpl::EnvImpl(int num_threads) : threads_(num_threads), cpu_(CreateCpuProvider()) {
+  factories_.push_back(CreateCudaProviderFactory());
   factories_.push_back(CreateCpuProviderFactory(cpu_));
 }
 

@@ -7,9 +7,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <random>
+#include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "base/open_beneath.h"
@@ -93,6 +99,60 @@ TEST(FileTest, AFileThatWasCutShortIsAnError) {
   const Status status = file->ReadAt(0, buffer);
   EXPECT_EQ(status.code(), StatusCode::kIo);
   EXPECT_THAT(status.message(), HasSubstr("ends at offset 5"));
+}
+
+TEST(FileTest, PopulatingFindsWhatIsCutOff) {
+  const TempDir folder;
+  const std::string content(20 * 4096 + 7, 'x');
+  WriteWholeFile(folder.File("data"), content);
+  const auto file = *SystemFiles().Open(folder.File("data"));
+  const MappedRegion all = *file->Map(0, content.size());
+  ASSERT_TRUE(all.Populate().ok());
+  EXPECT_EQ(*all.ResidentBytes(), content.size());
+  fs::resize_file(folder.File("data"), 3 * 4096);
+  EXPECT_EQ(file->Map(4096, content.size() - 4096)->Populate().code(), StatusCode::kIo);
+  EXPECT_TRUE(all.Subregion(100, 4096).Populate().ok());
+  EXPECT_TRUE(MappedRegion().Populate().ok());
+  EXPECT_EQ(*MappedRegion().ResidentBytes(), 0u);
+}
+
+TEST(FileTest, StateTellsWritesAndCuts) {
+  const TempDir folder;
+  WriteWholeFile(folder.File("data"), "0123456789");
+  const auto file = *SystemFiles().Open(folder.File("data"));
+  const FileState before = *file->State();
+  EXPECT_EQ(before.size_bytes, 10u);
+  EXPECT_EQ(*file->State(), before);
+  fs::last_write_time(folder.File("data"), fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_NE(file->State()->modified_ns, before.modified_ns);
+  fs::resize_file(folder.File("data"), 5);
+  EXPECT_EQ(file->State()->size_bytes, 5u);
+}
+
+TEST(FileTest, DirectReadsOfAlignedRangesAndTheEnd) {
+  const TempDir folder;
+  std::string content;
+  for (int i = 0; i < 5000; ++i) content += std::to_string(i);
+  WriteWholeFile(folder.File("data"), content);
+  const auto file = *SystemFiles().Open(folder.File("data"));
+  const auto direct = file->OpenDirect();
+  if (!direct.ok()) {
+    EXPECT_EQ(direct.status().code(), StatusCode::kUnsupported);
+    GTEST_SKIP() << direct.status().ToString();
+  }
+  ASSERT_EQ((*direct)->alignment_bytes(), 4096u);
+  const std::unique_ptr<std::byte, void (*)(void*)> memory(
+      static_cast<std::byte*>(std::aligned_alloc(4096, 8 * 4096)), std::free);
+  const std::span<std::byte> into(memory.get(), 8 * 4096);
+  ASSERT_TRUE((*direct)->ReadAt(4096, into.first(4096), 4096).ok());
+  EXPECT_EQ(TextOf(into.first(4096)), content.substr(4096, 4096));
+  const size_t rest = content.size() - 4096;
+  ASSERT_TRUE((*direct)->ReadAt(4096, into, rest).ok());
+  EXPECT_EQ(TextOf(into.first(rest)), content.substr(4096));
+  EXPECT_EQ((*direct)->ReadAt(4096, into, rest + 1).code(), StatusCode::kIo);
+  fs::rename(folder.File("data"), folder.File("moved"));
+  WriteWholeFile(folder.File("data"), "another file");
+  EXPECT_TRUE(file->OpenDirect().ok()) << "the opened file, whatever its name leads to by now";
 }
 
 TEST(FileTest, OnlyRegularFilesOpen) {
@@ -188,6 +248,44 @@ TEST_P(OpenBeneathTest, LinksOutsideAreRefused) {
   EXPECT_EQ(Open("chain"), "INVALID_MODEL");
   EXPECT_EQ(Open("loop"), "INVALID_MODEL");
   EXPECT_EQ(Open("dangling"), "NOT_FOUND");
+}
+
+// What is checked is what was opened: somebody swaps a file and a link to the outside all the time.
+TEST_P(OpenBeneathTest, ALinkThatIsSwappedWhileFilesAreOpened) {
+  fs::create_symlink(root_.File("secret"), root_.File("outside"));
+  fs::create_directory_symlink(root_.File("model-evil"), root_.File("outside-folder"));
+  fs::create_directories(root_.File("folder"));
+  WriteWholeFile(root_.File("folder/secret"), "weights");
+  std::atomic<bool> stop{false};
+  std::thread swapper([&] {
+    const std::string file = root_.File("model/swapped");
+    const std::string folder = root_.File("model/swapped-folder");
+    while (!stop) {
+      std::error_code error;
+      fs::copy_file(root_.File("model/w.bin"), root_.File("new"), fs::copy_options::overwrite_existing,
+                    error);
+      fs::rename(root_.File("new"), file, error);
+      fs::rename(root_.File("folder"), folder, error);
+      fs::rename(folder, root_.File("folder"), error);
+      fs::copy_symlink(root_.File("outside"), root_.File("new"), error);
+      fs::rename(root_.File("new"), file, error);
+      fs::copy_symlink(root_.File("outside-folder"), folder, error);
+      fs::remove(folder, error);
+    }
+  });
+  std::set<std::string> seen;
+  for (int i = 0; i < 3000; ++i) {
+    seen.insert(Open("swapped"));
+    seen.insert(Open("swapped-folder/secret"));
+  }
+  stop = true;
+  swapper.join();
+  EXPECT_EQ(seen.count("secret"), 0u);
+  for (const std::string& outcome : seen) {
+    EXPECT_TRUE(outcome == "weights" || outcome == "" || outcome == "INVALID_MODEL" ||
+                outcome == "NOT_FOUND" || outcome == "IO")
+        << outcome;
+  }
 }
 
 TEST_P(OpenBeneathTest, HubCacheOfLinks) {

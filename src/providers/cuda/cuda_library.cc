@@ -33,11 +33,8 @@ std::vector<std::string> CudaLibraryPaths() {
 Result<std::shared_ptr<const CudaLibrary>> CudaLibrary::Open() {
   Status first_error;
   for (const std::string& path : CudaLibraryPaths()) {
-    Result<std::shared_ptr<const CudaLibrary>> library = Open(path);
-    if (library.ok() || library.status().code() != StatusCode::kNotFound || std::filesystem::exists(path)) {
-      return library;
-    }
-    if (first_error.ok()) first_error = library.status();
+    if (std::filesystem::exists(path)) return Open(path);
+    if (first_error.ok()) first_error = NotFoundError("no library {}: this build has no CUDA", path);
   }
   return first_error;
 }
@@ -56,8 +53,12 @@ Result<std::shared_ptr<const CudaLibrary>> CudaLibrary::Open(const std::string& 
   if (error == kErrorNoDevice || (error == 0 && library->device_count_ == 0)) {
     return NotFoundError("{}: the driver knows no GPU", path);
   }
-  if (error == kErrorInsufficientDriver) {
-    return UnsupportedError("{}: no NVIDIA driver, or one that is too old (found {}; 0.0 is none)", path,
+  if (error == kErrorInsufficientDriver) {  // also where there is none
+    int version = 0;
+    if (api->driver_version(&version) != 0 || version == 0) {
+      return NotFoundError("{}: there is no NVIDIA driver", path);
+    }
+    return UnsupportedError("{}: the NVIDIA driver is too old: it is for CUDA {}", path,
                             library->DriverVersion());
   }
   if (error != 0) return InternalError("{}: asking for GPUs: {}", path, api->error_text(error));

@@ -294,6 +294,8 @@ INSTANTIATE_TEST_SUITE_P(Staged, PinnedFaultTest,
 TEST_P(PinnedFaultTest, PinnedMemoryThatCannotBeHadIsRemembered) {
   for (const std::string operation : {"alloc pinned", "create stream", "create notification"}) {
     for (const int failing : {0, 1}) {
+      // The readers' own slots share one stream.
+      if (operation == "create stream" && failing == 1 && GetParam() == LoadStrategy::kDirect) continue;
       log_.clear();
       std::atomic<int> calls{0};
       accelerator_.before = [&](const std::string& name) {
