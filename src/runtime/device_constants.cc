@@ -86,7 +86,7 @@ Status DeviceConstants::Fill(const std::vector<Constant*>& constants, const Prog
     const SessionDevice& device = DeviceOf(*constant);
     const Tensor& host = constant->host->tensor();
     Tensor& tensor = constant->value.tensor();
-    IExternalDataLoader* loader = device.provider->external_data_loader();
+    IExternalDataLoader* loader = device.loader();
     if (loader && data_ && constant->initializer->is_external() &&
         !DerivedTensors::IsDerived(*constant->initializer) && loader->CanLoad(device.device())) {
       LAMINA_ASSIGN_OR_RETURN(const FileRange range, data_->Locate(*constant->initializer));

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "memory/bfc_arena.h"
+#include "weights/load/device_loader.h"
 
 namespace lamina {
 namespace {
@@ -46,7 +47,10 @@ Result<std::vector<std::shared_ptr<ProviderFactory>>> ChooseFactories(const EnvI
   return chosen;
 }
 
-Status AddDevices(const std::shared_ptr<ExecutionProvider>& provider, SessionDevices& devices) {
+Status AddDevices(const std::shared_ptr<ExecutionProvider>& provider, const ProviderOptions& options,
+                  SessionDevices& devices) {
+  LAMINA_ASSIGN_OR_RETURN(const DeviceLoaderOptions loader_options,
+                          DeviceLoaderOptions::FromProviderOptions(options));
   for (const DeviceDescription& description : provider->devices()) {
     SessionDevice device;
     device.description = description;
@@ -54,6 +58,11 @@ Status AddDevices(const std::shared_ptr<ExecutionProvider>& provider, SessionDev
     LAMINA_ASSIGN_OR_RETURN(device.memory,
                             provider->CreateAllocator(description.device, MemoryKind::kDevice));
     if (!device.is_host()) device.arena = std::make_unique<BfcArena>(*device.memory);
+    if (!device.is_host() && provider->data_transfer() && !provider->external_data_loader()) {
+      LAMINA_ASSIGN_OR_RETURN(
+          device.generic_loader,
+          DeviceLoader::Create(*provider, provider->host_registration(), description.device, loader_options));
+    }
     devices.push_back(std::move(device));
   }
   return Status();
@@ -90,10 +99,12 @@ Result<SessionDevices> OpenDevices(const EnvImpl& env, const SessionOptions& opt
       const bool was_asked_for = !options.providers().empty() || !config.options.empty();
       const Status status = provider.status().WithContext("provider " + name);
       if (was_asked_for || factory == factories.back()) return status;
-      LogWarning("{}", status.message());
+      // A machine without such devices is nothing to warn of.
+      Log(status.code() == StatusCode::kNotFound ? LogLevel::kInfo : LogLevel::kWarning, "{}",
+          status.message());
       continue;
     }
-    LAMINA_RETURN_IF_ERROR(AddDevices(*provider, devices));
+    LAMINA_RETURN_IF_ERROR(AddDevices(*provider, config.options, devices));
     next_ordinal[factory->device_kind()] += static_cast<int16_t>((*provider)->devices().size());
   }
   if (!provider_options.empty()) {

@@ -58,6 +58,8 @@ class CudaProvider : public ExecutionProvider {
 
   Result<std::unique_ptr<Allocator>> CreateAllocator(const Device& device, MemoryKind kind) override {
     LAMINA_ASSIGN_OR_RETURN(CudaDevice* const found, Find(device));
+    // Who makes an allocator will allocate: until then there is something else to do.
+    found->CreateContextInBackground();
     if (kind == MemoryKind::kPinned) return CreatePinnedAllocator(*found);
     const auto index = static_cast<size_t>(found->ordinal());
     return CreateDeviceAllocator(*found, accounts_[index], memory_options_);

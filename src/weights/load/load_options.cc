@@ -1,6 +1,9 @@
 #include "weights/load/load_options.h"
 
 #include <array>
+#include <charconv>
+#include <string>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -28,6 +31,29 @@ Result<LoadStrategy> ParseLoadStrategy(std::string_view text) {
     if (kStrategyNames[i] == text) return static_cast<LoadStrategy>(i);
   }
   return InvalidArgumentError("load strategy: expected auto, pinned, mapped or direct, found '{}'", text);
+}
+
+Result<DeviceLoaderOptions> DeviceLoaderOptions::FromProviderOptions(const ProviderOptions& options) {
+  constexpr const char* kThreadsKey = "external_data_loader_reading_threads";
+  constexpr const char* kStrategyKey = "external_data_loader_strategy";
+  DeviceLoaderOptions result;
+  if (const auto found = options.find(kThreadsKey); found != options.end()) {
+    int threads = 0;
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      return InvalidArgumentError("{}: expected a whole number from 0 to {}, found '{}'", kThreadsKey,
+                                  kMostReadingThreads, text);
+    }
+    result.reading_threads = threads;
+  }
+  if (const auto found = options.find(kStrategyKey); found != options.end()) {
+    Result<LoadStrategy> strategy = ParseLoadStrategy(found->second);
+    if (!strategy.ok()) return strategy.status().WithContext(kStrategyKey);
+    result.strategy = *strategy;
+  }
+  LAMINA_RETURN_IF_ERROR(result.Validate());
+  return result;
 }
 
 Status DeviceLoaderOptions::Validate() const {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "lamina/status.h"
+#include "provider/provider.h"
 
 namespace lamina {
 
@@ -44,6 +45,9 @@ struct DeviceLoaderOptions {
   int64_t stall_ns = int64_t{10} * 1'000'000'000;
   const Clock* clock = &SystemClock();
 
+  // What a provider's options say: external_data_loader_reading_threads, external_data_loader_strategy.
+  // INVALID_ARGUMENT names the key.
+  static Result<DeviceLoaderOptions> FromProviderOptions(const ProviderOptions& options);
   // INVALID_ARGUMENT names the field, what is allowed and what was found.
   Status Validate() const;
   // Host memory that the loader pins, for the plan; 0 with reading_threads 0 or kMapped.

@@ -46,6 +46,27 @@ TEST(LoadOptionsTest, FieldsAreChecked) {
   EXPECT_EQ(options.Validate().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(LoadOptionsTest, FromTheOptionsOfAProvider) {
+  const auto none = DeviceLoaderOptions::FromProviderOptions({{"gpu_mem_limit", "1GiB"}});
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->strategy, LoadStrategy::kAuto);
+  EXPECT_FALSE(none->reading_threads.has_value());
+  const auto both = DeviceLoaderOptions::FromProviderOptions(
+      {{"external_data_loader_reading_threads", "7"}, {"external_data_loader_strategy", "pinned"}});
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(both->strategy, LoadStrategy::kPinned);
+  EXPECT_EQ(both->reading_threads, 7);
+  for (const char* threads : {"", "-1", "65", "4x", "99999999999"}) {
+    const auto wrong =
+        DeviceLoaderOptions::FromProviderOptions({{"external_data_loader_reading_threads", threads}});
+    EXPECT_EQ(wrong.status().code(), StatusCode::kInvalidArgument) << threads;
+    EXPECT_NE(wrong.status().message().find("external_data_loader_reading_threads"), std::string::npos);
+  }
+  EXPECT_EQ(
+      DeviceLoaderOptions::FromProviderOptions({{"external_data_loader_strategy", "x"}}).status().code(),
+      StatusCode::kInvalidArgument);
+}
+
 TEST(LoadOptionsTest, StagingIsTwoBuffers) {
   DeviceLoaderOptions options;
   EXPECT_EQ(options.StagingBytes(), uint64_t{128} << 20);
