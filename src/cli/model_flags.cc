@@ -34,6 +34,14 @@ Status ApplyOptionFlags(const ModelFlags& flags, SessionOptions& options) {
       return InvalidArgumentError("--option: expected KEY=VALUE, found '{}'", option);
     LAMINA_RETURN_IF_ERROR(options.Set(option.substr(0, equals), option.substr(equals + 1)));
   }
+  if (flags.verify) LAMINA_RETURN_IF_ERROR(options.Set("session.verify_checksums", "1"));
+  if (!flags.reading_threads.empty()) {
+    constexpr int kMostThreads = 64;
+    LAMINA_RETURN_IF_ERROR(
+        ParseWholeNumber("--reading-threads", flags.reading_threads, 0, kMostThreads).status());
+    LAMINA_RETURN_IF_ERROR(
+        options.Set("ep.cuda.external_data_loader_reading_threads", flags.reading_threads));
+  }
   return Status();
 }
 
@@ -80,6 +88,10 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
   add("--batch", flags.batch, "N", "Sequences that may run together (default 1)");
   add("--prefill-chunk", flags.prefill_chunk, "TOKENS", "Prompt tokens run at once (default 512)");
   add("--threads", flags.threads, "N", "Threads on the CPU (default: one per physical core)");
+  add("--reading-threads", flags.reading_threads, "N",
+      "Threads that read weights for CUDA GPUs; 0: copy from mapped files (docs/loading.md)");
+  app.add_flag("--verify", flags.verify, "Compare external data files with the checksums in the model")
+      ->group("Model and devices");
   app.add_option("--option", flags.options, "Set a session option (docs/options.md)")
       ->option_text("KEY=VALUE")
       ->allow_extra_args(false)

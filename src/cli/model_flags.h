@@ -28,6 +28,8 @@ struct ModelFlags {
   std::string batch;
   std::string prefill_chunk;
   std::string threads;
+  std::string reading_threads;
+  bool verify = false;
   std::vector<std::string> options;  // KEY=VALUE
 };
 
