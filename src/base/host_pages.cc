@@ -17,7 +17,6 @@ namespace lamina {
 namespace {
 
 constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
-constexpr uint64_t kMostBytes = uint64_t{1} << 46;
 
 // From here on several threads bring pages into memory: the kernel clears them, a few GB/s each.
 constexpr uint64_t kBytesPerThread = uint64_t{8} << 20;
@@ -60,7 +59,11 @@ Status Populate(std::span<std::byte> pages) {
 }  // namespace
 
 Result<HostPages> HostPages::Allocate(uint64_t size_bytes) {
-  if (size_bytes > kMostBytes) return ResourceExhaustedError("{} bytes of host memory", size_bytes);
+  // More than there is would be granted and end the process when it is touched.
+  const uint64_t available_bytes = GetHostMemory().available_bytes;
+  if (size_bytes > available_bytes) {
+    return ResourceExhaustedError("{} bytes of host memory: {} are available", size_bytes, available_bytes);
+  }
   const uint64_t wanted_bytes = (size_bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
   // One huge page more, of which the parts before and after an aligned stretch are given back.
   const uint64_t mapped_bytes = wanted_bytes + kHugePageBytes;

@@ -91,7 +91,7 @@ TEST(RunCommandTest, MistakesAreNamed) {
   fails({Tales(), "x", "--gpu-memory", "6GiB"}, 1, "--gpu-memory");
   fails({Tales(), "x", "--gpu-layers", "all"}, 1, "--gpu-layers");
   fails({Tales(), "x", "--device", "gpu:0=memory=8GiB"}, 1, "--device");
-  fails({Tales(), "x", "--provider", "tpu"}, 1, "present are: cpu");
+  fails({Tales(), "x", "--provider", "tpu"}, 1, "present are: cuda, cpu");
   fails({Tales() + "/tokenizer.json", "x"}, 1, "tokenizer.json");
   fails({Tales(), "x", "--context", "2"}, 1, "context");
 }

@@ -219,7 +219,7 @@ TEST_F(DeviceRunTest, ProvidersAreChosenByName) {
   ASSERT_TRUE(unknown.AppendProvider("tpu").ok());
   const Status status = Session::Load(env_, folder + "/model.onnx", unknown).status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
-  EXPECT_NE(status.message().find("present are: test, cpu"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("present are: cuda, test, cpu"), std::string::npos) << status.message();
   SessionOptions option;
   ASSERT_TRUE(option.AppendProvider("test", {{"speed", "9"}}).ok());
   EXPECT_EQ(Session::Load(env_, folder + "/model.onnx", option).status().code(),

@@ -9,7 +9,7 @@ namespace lamina {
 namespace {
 
 // Large enough to see through a disk's jitter, small beside the files for which it matters.
-constexpr uint64_t kTrialBytes = uint64_t{384} << 20;
+constexpr uint64_t kTrialBytes = uint64_t{256} << 20;
 // Pages of a range whose presence in the page cache stands for the whole range: asking for each would take a
 // tenth of the time that reading them does.
 constexpr size_t kSampledPages = 16;
@@ -61,17 +61,22 @@ Result<LoadWay> BlockReader::Read(size_t file, uint64_t offset, uint64_t size_by
   Source& source = *sources_[file];
   if (mode_ != ReadMode::kBuffered) OpenOnce(source);
   if (mode_ == ReadMode::kDirect) return ReadDirect(source, offset, size_bytes, memory);
-  if (mode_ == ReadMode::kAdaptive && !IsResident(source, offset, size_bytes)) {
-    return ReadCold(source, offset, size_bytes, memory);
+  if (mode_ == ReadMode::kAdaptive) {
+    const bool cold = !IsResident(source, offset, size_bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      cold_ = cold;
+    }
+    if (cold) return ReadCold(source, offset, size_bytes, memory);
   }
   LAMINA_RETURN_IF_ERROR(ReadBuffered(source, offset, size_bytes, memory));
   return LoadWay::kBuffered;
 }
 
-bool BlockReader::WantsReader() {
+bool BlockReader::Wants(int reader) {
   if (mode_ != ReadMode::kAdaptive) return true;
   const std::lock_guard lock(mutex_);
-  return reads_under_way_ + reads_waiting_ < tuner_.current().depth;
+  return !cold_ || reader < tuner_.current().depth;
 }
 
 bool BlockReader::IsResident(const Source& source, uint64_t offset, uint64_t size_bytes) const {
@@ -104,9 +109,7 @@ class BlockReader::ColdRead {
  public:
   explicit ColdRead(BlockReader& reader) : reader_(reader) {
     std::unique_lock lock(reader.mutex_);
-    ++reader.reads_waiting_;
     reader.read_ended_.wait(lock, [&] { return reader.reads_under_way_ < reader.tuner_.current().depth; });
-    --reader.reads_waiting_;
     setting_ = reader.tuner_.current();
     ++reader.reads_under_way_;
   }

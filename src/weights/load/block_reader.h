@@ -32,9 +32,10 @@ class BlockReader {
   BlockReader(ReadMode mode, std::span<const std::shared_ptr<const File>> files, int most_depth,
               const Clock& clock);
 
-  // Whether another reader is of use now. Disks want few reads at a time, in the order of the file: readers
-  // beyond those wait before they take a block, not after it.
-  bool WantsReader();
+  // Whether the reader with this number, from 0, is of use now. Disks want few reads at a time, in the order
+  // of the file and, with one at a time, by one thread: the first readers go on while the others wait before
+  // they take a block.
+  bool Wants(int reader);
 
   // Reads bytes [offset, offset + size_bytes) of a file to memory + offset % page size. `memory` is aligned
   // to a page and whole pages of it are written: up to the page in which the last byte lies. Returns the way
@@ -64,8 +65,8 @@ class BlockReader {
   // Of cold reads.
   std::mutex mutex_;
   std::condition_variable read_ended_;
+  bool cold_ = true;  // what was read last was not in the page cache; so a cold file starts in order
   int reads_under_way_ = 0;
-  int reads_waiting_ = 0;
   ReadTuner tuner_;
 };
 

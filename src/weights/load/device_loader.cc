@@ -125,8 +125,10 @@ StagingBuffers* DeviceLoader::Staging() {
       staging_ = std::move(staging).value();
     } else {
       staging_failure_ = staging.status();
-      LogWarning("loading weights to {}: no pinned staging buffers ({}); ordinary memory is used",
-                 device_.ToString(), staging_failure_.ToString());
+      // A device that never has any is nothing to warn of.
+      Log(staging_failure_.code() == StatusCode::kUnsupported ? LogLevel::kInfo : LogLevel::kWarning,
+          "loading weights to {}: no pinned staging buffers ({}); ordinary memory is used",
+          device_.ToString(), staging_failure_.ToString());
     }
   }
   return staging_.get();
@@ -214,7 +216,7 @@ Status DeviceLoader::RunPipelines(LoadJob& job, StagingBuffers* staging, int map
     }
     reader.emplace(mode, job.schedule().files, readers_, *options_.clock);
     staged.emplace(job, *staging, *reader, division);
-    workers.assign(static_cast<size_t>(readers_), [&staged] { return staged->Work(); });
+    for (int i = 0; i < readers_; ++i) workers.push_back([&staged, i] { return staged->Work(i); });
   }
   std::vector<std::unique_ptr<MappedLoad>> mapped;
   for (int i = 0; i < mappers; ++i) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "weights/load/block_copy.h"
 
@@ -13,6 +14,7 @@ Result<std::unique_ptr<MappedLoad>> MappedLoad::Create(LoadJob& job, ExecutionPr
   std::unique_ptr<Stream> stream;
   if (registration) {
     LAMINA_ASSIGN_OR_RETURN(stream, provider.CreateStream(device, StreamPurpose::kCopy));
+    if (!stream) return UnsupportedError("{} has no streams", device.ToString());
   }
   return std::unique_ptr<MappedLoad>(
       new MappedLoad(job, *provider.data_transfer(), registration, std::move(stream), window_bytes));

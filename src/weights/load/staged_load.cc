@@ -31,12 +31,12 @@ StagedLoad::StagedLoad(LoadJob& job, StagingBuffers& buffers, BlockReader& reade
   }
 }
 
-Status StagedLoad::Work() {
+Status StagedLoad::Work(int reader) {
   std::unique_lock lock(mutex_);
   while (!job_.stopped()) {
     std::shared_ptr<Filling> filling = shared_;
     if (!filling) {
-      if (!SlotIsThere() || !reader_.WantsReader() || (division_.one_block_at_a_time && blocks_open_ > 0)) {
+      if (!SlotIsThere() || !reader_.Wants(reader) || (division_.one_block_at_a_time && blocks_open_ > 0)) {
         changed_.wait_for(lock, kWakeInterval);
         continue;
       }

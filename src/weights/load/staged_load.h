@@ -33,7 +33,8 @@ class StagedLoad {
   StagedLoad(LoadJob& job, StagingBuffers& buffers, BlockReader& reader, const Division& division);
 
   // Takes part until nothing is left to read or the load has stopped. Copies may then be under way.
-  Status Work();
+  // `reader`: from 0, each given once.
+  Status Work(int reader);
 
  private:
   // A block being read.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "base/os.h"
 
 namespace lamina {
@@ -24,6 +25,7 @@ Result<std::unique_ptr<StagingBuffers>> StagingBuffers::Create(ExecutionProvider
 Status StagingBuffers::CreateQueue(ExecutionProvider& provider, const Device& device) {
   LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream,
                           provider.CreateStream(device, StreamPurpose::kCopy));
+  if (!stream) return UnsupportedError("{} has no streams", device.ToString());
   queues_.push_back(std::make_unique<CopyQueue>());
   queues_.back()->stream = std::move(stream);
   return Status();
