@@ -43,6 +43,11 @@ std::span<const LoadBlock> LoadJob::Claim(uint64_t most_bytes) {
   return blocks.subspan(first, next_block_ - first);
 }
 
+bool LoadJob::AllClaimed() const {
+  const std::lock_guard lock(mutex_);
+  return next_block_ == schedule_.blocks.size();
+}
+
 void LoadJob::Fail(const Status& status) {
   if (status.ok()) return;
   const std::lock_guard lock(mutex_);

@@ -49,6 +49,7 @@ class LoadJob {
   // The next blocks: at least one, at most `most_bytes` of them, all following each other in one file. None
   // where all are taken or the load has stopped.
   std::span<const LoadBlock> Claim(uint64_t most_bytes = 0);
+  bool AllClaimed() const;
 
   // The first error stays; the load then stops as soon as every thread sees it. OK is ignored.
   void Fail(const Status& status);

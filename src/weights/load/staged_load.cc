@@ -36,6 +36,7 @@ Status StagedLoad::Work(int reader) {
   while (!job_.stopped()) {
     std::shared_ptr<Filling> filling = shared_;
     if (!filling) {
+      if (job_.AllClaimed()) break;
       if (!SlotIsThere() || !reader_.Wants(reader) || (division_.one_block_at_a_time && blocks_open_ > 0)) {
         changed_.wait_for(lock, kWakeInterval);
         continue;
