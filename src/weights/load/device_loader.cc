@@ -66,6 +66,14 @@ void LogReport(const LoadReport& report, const Device& device) {
             device.ToString(), LoadStrategyName(report.strategy), bytes[0], bytes[1], bytes[2], bytes[3],
             file.path);
   }
+  const auto seconds = [](int64_t ns) { return static_cast<double>(ns) * 1e-9; };
+  Log(LogLevel::kDebug,
+      "loading weights to {}: {} bytes in {:.3f} s, {:.2f} GB/s; set-up {:.3f} s, {} reading and {} mapping "
+      "threads: read {:.3f} s, copy {:.3f} s, wait {:.3f} s in all",
+      device.ToString(), report.bytes, seconds(report.total_ns),
+      static_cast<double>(report.bytes) / static_cast<double>(std::max<int64_t>(report.total_ns, 1)),
+      seconds(report.setup_ns), report.reading_threads, report.mapping_threads,
+      seconds(report.phases.read_ns), seconds(report.phases.copy_ns), seconds(report.phases.wait_ns));
 }
 
 }  // namespace

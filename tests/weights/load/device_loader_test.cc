@@ -346,6 +346,27 @@ TEST_F(LoaderTest, AutoLooksAtWhatIsInThePageCache) {
   EXPECT_GE(bytes.at(static_cast<size_t>(LoadWay::kDirect)), 2 * kMiB);
 }
 
+TEST_F(LoaderTest, PhasesAreReported) {
+  const DataFile file(folder_, "weights", 2 * kMiB, 5);
+  LoadTargets targets;
+  targets.Add(file.Open(), file.content, 0, 2 * kMiB);
+  std::string log;
+  SetLogLevel(LogLevel::kDebug);
+  SetLogSink([&](LogLevel, std::string_view line) { log += std::string(line) + "\n"; });
+  const auto loader = Make(accelerator_, SmallBuffers(LoadStrategy::kPinned, 2));
+  const Status status = loader->LoadBatch(targets.items(), {});
+  SetLogSink({});
+  SetLogLevel(LogLevel::kWarning);
+  ASSERT_TRUE(status.ok());
+  EXPECT_NE(log.find("loading weights to gpu:0: 2097152 bytes in "), std::string::npos) << log;
+  EXPECT_NE(log.find("2 reading and 0 mapping threads: read "), std::string::npos) << log;
+  const LoadReport report = loader->last_report();
+  EXPECT_GT(report.phases.read_ns, 0);
+  EXPECT_GT(report.phases.copy_ns, 0);
+  EXPECT_GE(report.total_ns, report.setup_ns);
+  EXPECT_EQ(report.bytes, 2 * kMiB);
+}
+
 TEST_F(LoaderTest, OneStableLineForEachFile) {
   const DataFile file(folder_, "weights", 2 * kMiB, 5);
   LoadTargets targets;
