@@ -204,8 +204,11 @@ Result<PlacedGraph> ApplyPlacement(Graph& graph, const Placement& placement,
                                    std::span<const PlacementDevice> devices, const ConstantValues& constants,
                                    std::span<const ValueId> cached_values) {
   Placement extended = placement;
+  LAMINA_ASSIGN_OR_RETURN(FusedNodes fused, FuseGroups(graph, extended, devices));
   LAMINA_RETURN_IF_ERROR(CastInserter(graph, extended, devices, constants).Insert());
-  return CopyInserter(graph, extended, devices, cached_values).Insert();
+  PlacedGraph placed = CopyInserter(graph, extended, devices, cached_values).Insert();
+  placed.fused = std::move(fused);
+  return placed;
 }
 
 Result<std::vector<NodeId>> ExecutionOrder(const Graph& graph) {

@@ -1,5 +1,6 @@
-// The graph of a placement made ready to run: with casts where a provider lacks a type, and then with a node
-// for every copy between devices, so that each value lies in the memory of one device.
+// The graph of a placement made ready to run: with one node for each fused group, casts where a provider
+// lacks a type, and then a node for every copy between devices, so that each value lies in the memory of one
+// device.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "lamina/status.h"
 #include "model/graph.h"
+#include "placement/fused_groups.h"
 #include "placement/placement.h"
 #include "provider/graph_node_info.h"
 
@@ -23,18 +25,20 @@ bool IsCopy(const Node& node);
 struct PlacedGraph {
   std::vector<int32_t> node_device;   // by NodeId::index; of a copy node: where it copies to
   std::vector<int32_t> value_device;  // by ValueId::index: whose memory it lies in; the host for constants
-  // By NodeId::index; null for copy nodes and in fused groups.
+  // By NodeId::index; null for copy nodes.
   std::vector<const KernelCreateInfo*> kernels;
+  FusedNodes fused;
 
   int32_t DeviceOf(NodeId id) const { return node_device[static_cast<size_t>(id.index)]; }
   int32_t DeviceOf(ValueId id) const { return value_device[static_cast<size_t>(id.index)]; }
 };
 
-// Adds casts and copies to `graph`, which is the graph of the placement.
+// Fuses groups of `graph`, which is the graph of the placement, and adds casts and copies.
 //
 // Inputs of the graph that one device alone reads lie there: whoever runs the graph brings them. Outputs lie
 // where they are made, or on the host where something else reads them there. `cached_values` as in
-// PartitionRequest. UNSUPPORTED where a cast has no kernel.
+// PartitionRequest. UNSUPPORTED where a cast has no kernel; errors of
+// FuseGroups.
 Result<PlacedGraph> ApplyPlacement(Graph& graph, const Placement& placement,
                                    std::span<const PlacementDevice> devices, const ConstantValues& constants,
                                    std::span<const ValueId> cached_values);

@@ -120,6 +120,17 @@ class ExecutableBuilder {
     return DeviceAt(host()).provider->kernel_registry().Lookup(info);
   }
 
+  Result<std::unique_ptr<Kernel>> MakeKernel(const NodeInfo& info, NodeId id, const PlacedGraph* placed,
+                                             const Step& step) const {
+    if (placed) {
+      const auto fused = placed->fused.find(id.index);
+      if (fused != placed->fused.end()) {
+        return DeviceAt(step.device).provider->Compile(info, *fused->second.body);
+      }
+    }
+    return step.info->create(info);
+  }
+
   Result<Step> MakeStep(const Graph& graph, NodeId id, const PlacedGraph* placed, size_t position) {
     Step step;
     step.id = id;
@@ -131,7 +142,7 @@ class ExecutableBuilder {
       step.info = &CopyInfo();
     } else {
       LAMINA_ASSIGN_OR_RETURN(step.info, FindKernel(info, id, placed));
-      Result<std::unique_ptr<Kernel>> kernel = step.info->create(info);
+      Result<std::unique_ptr<Kernel>> kernel = MakeKernel(info, id, placed, step);
       if (!kernel.ok()) return kernel.status().WithContext(NodeLabel(*step.node));
       step.kernel = *std::move(kernel);
     }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "memory/bfc_arena.h"
 
 namespace lamina {
 namespace {
@@ -36,15 +37,15 @@ Result<Tensor> PlannedTensor(const Frame& frame, int32_t position, int32_t value
                       planned_bytes, device);
 }
 
-Result<Tensor> ArenaTensor(const SessionDevice& device, DataType type, const Shape& shape, uint64_t bytes,
-                           const std::shared_ptr<const void>& keep_alive) {
-  Allocator& allocator = device.activations();
+Result<Tensor> ArenaTensor(RunContext& run, int32_t device, DataType type, const Shape& shape,
+                           uint64_t bytes) {
+  Allocator& allocator = run.storage.activations(device);
   LAMINA_ASSIGN_OR_RETURN(void* memory, allocator.Alloc(bytes));
-  return Tensor::Owning(
-      type, shape, memory, bytes,
-      std::shared_ptr<const void>(
-          memory, [&allocator, keep_alive](const void* p) { allocator.Free(const_cast<void*>(p)); }),
-      device.device());
+  const auto free = [&allocator, keep = run.keep_alive](const void* p) {
+    allocator.Free(const_cast<void*>(p));
+  };
+  return Tensor::Owning(type, shape, memory, bytes, std::shared_ptr<const void>(memory, free),
+                        run.devices[static_cast<size_t>(device)].device());
 }
 
 class StepContext : public KernelContext {
@@ -190,7 +191,7 @@ class StepContext : public KernelContext {
       }
     }
     if (type == DataType::kString) return Tensor::Allocate(type, shape);
-    return ArenaTensor(device, type, shape, bytes, run_.keep_alive);
+    return ArenaTensor(run_, position, type, shape, bytes);
   }
 
   Result<Tensor> BoundMemory(int index, const Tensor& bound, DataType type, const Shape& shape,
@@ -294,7 +295,7 @@ Status StartUploads(const Executable& executable, Frame& frame, RunContext& run)
     Result<Tensor> destination =
         IsPlanned(frame, task.to, task.destination)
             ? PlannedTensor(frame, task.to, task.destination, source.type(), source.shape(), device.device())
-            : ArenaTensor(device, source.type(), source.shape(), source.size_bytes(), run.keep_alive);
+            : ArenaTensor(run, task.to, source.type(), source.shape(), source.size_bytes());
     Status status = destination.status();
     if (status.ok()) status = run.queues->StartCopy(static_cast<int32_t>(copy), source, *destination);
     if (!status.ok()) {
@@ -309,7 +310,15 @@ Status StartUploads(const Executable& executable, Frame& frame, RunContext& run)
 }  // namespace
 
 RunStorage::RunStorage(const SessionDevices& devices) {
-  for (const SessionDevice& device : devices) scratch_.emplace_back(device.activations());
+  for (const SessionDevice& device : devices) {
+    Allocator* activations = device.memory.get();
+    if (!device.is_host()) {
+      arenas_.push_back(std::make_unique<BfcArena>(*device.memory));
+      activations = arenas_.back().get();
+    }
+    activations_.push_back(activations);
+    scratch_.emplace_back(*activations);
+  }
 }
 
 Result<RunQueues*> RunStorage::Queues(const SessionDevices& devices, const Executable& executable) {

@@ -38,12 +38,16 @@ struct Frame {
   std::vector<PlannedMemory> planned;
 };
 
-// Memory that runs reuse one after the other, so that a warm run allocates little. One run at a time.
+// Memory that runs reuse one after the other, so that a warm run allocates little. One run at a time, with
+// arenas of its own on devices: what it frees there while kernels are still under way is used again on its
+// own streams only.
 class RunStorage {
  public:
   // `devices` must outlive the object.
   explicit RunStorage(const SessionDevices& devices);
   ScratchSpace& scratch(int32_t device) { return scratch_[static_cast<size_t>(device)]; }
+  // For values that are not planned. On the host straight from its memory: results outlive the run.
+  Allocator& activations(int32_t device) { return *activations_[static_cast<size_t>(device)]; }
   // Streams for the copies; `executable` must outlive the object. Null where everything is on the host.
   Result<RunQueues*> Queues(const SessionDevices& devices, const Executable& executable);
   // A frame of empty values for the executable; given back with Return.
@@ -51,7 +55,9 @@ class RunStorage {
   void Return(const Executable& executable, std::unique_ptr<Frame> frame);
 
  private:
-  std::deque<ScratchSpace> scratch_;  // by device
+  std::vector<std::unique_ptr<Allocator>> arenas_;
+  std::vector<Allocator*> activations_;  // by device
+  std::deque<ScratchSpace> scratch_;     // by device
   std::unique_ptr<RunQueues> queues_;
   std::unordered_map<const Executable*, std::vector<std::unique_ptr<Frame>>> frames_;
 };

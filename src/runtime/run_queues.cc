@@ -37,6 +37,10 @@ Status RunQueues::Init() {
   return Status();
 }
 
+std::string RunQueues::NameOf(const CopyTask& copy) const {
+  return fmt::format("copy from {} to {}", DeviceAt(copy.from).name(), DeviceAt(copy.to).name());
+}
+
 Status RunQueues::FollowKernels(int32_t device, int32_t after) {
   if (DeviceAt(after).is_host()) return Status();
   Notification& computed = *QueueOf(after).computed;
@@ -65,7 +69,7 @@ Status RunQueues::StartCopy(int32_t copy, const Tensor& source, Tensor& destinat
     LAMINA_RETURN_IF_ERROR(Transfer(arrival.device, source, destination));
     return arrival.notification->Record();
   };
-  LAMINA_RETURN_IF_ERROR(start().WithContext(DeviceAt(arrival.device).name()));
+  LAMINA_RETURN_IF_ERROR(start().WithContext(NameOf(task)));
   arrival.started = true;
   return Status();
 }
@@ -83,7 +87,7 @@ Status RunQueues::WaitForCopy(int32_t copy) {
     }
     return arrived.WaitOnStream(*QueueOf(task.to).kernels);
   };
-  return wait().WithContext(DeviceAt(arrival.device).name());
+  return wait().WithContext(NameOf(task));
 }
 
 Status RunQueues::StartFetch(int32_t device, const Tensor& source, Tensor& destination) {

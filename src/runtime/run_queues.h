@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lamina/status.h"
@@ -54,6 +55,7 @@ class RunQueues {
   RunQueues(const SessionDevices& devices, std::span<const CopyTask> copies)
       : devices_(devices), copies_(copies) {}
   Status Init();
+  std::string NameOf(const CopyTask& copy) const;
   // The copy stream of `device` waits for the kernels of `after`.
   Status FollowKernels(int32_t device, int32_t after);
   Status Transfer(int32_t device, const Tensor& source, Tensor& destination);

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "memory/bfc_arena.h"
 #include "weights/load/device_loader.h"
 
 namespace lamina {
@@ -57,7 +56,6 @@ Status AddDevices(const std::shared_ptr<ExecutionProvider>& provider, const Prov
     device.provider = provider;
     LAMINA_ASSIGN_OR_RETURN(device.memory,
                             provider->CreateAllocator(description.device, MemoryKind::kDevice));
-    if (!device.is_host()) device.arena = std::make_unique<BfcArena>(*device.memory);
     if (!device.is_host() && provider->data_transfer() && !provider->external_data_loader()) {
       LAMINA_ASSIGN_OR_RETURN(
           device.generic_loader,

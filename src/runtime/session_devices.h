@@ -19,7 +19,6 @@ struct SessionDevice {
   DeviceDescription description;
   std::shared_ptr<ExecutionProvider> provider;
   std::unique_ptr<Allocator> memory;  // straight from the device
-  std::unique_ptr<Allocator> arena;   // over `memory`, for what is not planned; null on the host
   // For devices of providers without a loader of their own; null on the host.
   std::unique_ptr<IExternalDataLoader> generic_loader;
 
@@ -30,7 +29,6 @@ struct SessionDevice {
     IExternalDataLoader* const own = provider->external_data_loader();
     return own ? own : generic_loader.get();
   }
-  Allocator& activations() const { return arena ? *arena : *memory; }
   // "gpu:0": how messages name it.
   std::string name() const { return description.device.ToString(); }
 

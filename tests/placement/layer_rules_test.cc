@@ -62,6 +62,13 @@ TEST(LayerRulesTest, DuplicatesOfOneKindAreErrorsAcrossDevices) {
   EXPECT_NE(ErrorOf("gpu(layers.[0-3]); cpu(layers.2)", RuleMode::kName), "OK");
 }
 
+TEST(LayerRulesTest, LongSettingsAreTaken) {
+  std::string settings = "gpu(";
+  for (int i = 0; i < 3000; ++i) settings += "/model/layers." + std::to_string(i) + "/mlp,";
+  EXPECT_GT(settings.size(), 8192u * 4);
+  EXPECT_EQ(Parse(settings + ")", RuleMode::kName).rules.size(), 3000u);
+}
+
 TEST(LayerRulesTest, NameModeTakesNoExactPatterns) {
   EXPECT_NE(ErrorOf("cpu(=layers.1)", RuleMode::kName).find("'='"), std::string::npos);
 }

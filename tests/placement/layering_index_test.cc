@@ -74,6 +74,20 @@ TEST(LayeringIndexTest, UnassignAndUpdate) {
   EXPECT_EQ(index.CountNodes(0), 2u);
 }
 
+TEST(LayeringIndexTest, NodesAreMatchedAnewAfterAllWereUnassigned) {
+  NestedGraphs graphs;
+  LayeringIndex index(graphs.main, Rules("gpu(block); cpu(=other)", RuleMode::kAnnotation), {true, true});
+  index.Unassign(graphs.main, graphs.outer);
+  index.Unassign(*graphs.body, graphs.inner_plain);
+  index.Unassign(*graphs.body, graphs.inner_annotated);
+  EXPECT_EQ(index.CountNodes(0) + index.CountNodes(1), 0u);
+  index.Update(graphs.main, {graphs.outer});
+  index.Update(*graphs.body, {graphs.inner_plain, graphs.inner_annotated});
+  EXPECT_EQ(index.RuleOf(graphs.main, graphs.outer), 0u);
+  EXPECT_EQ(index.RuleOf(*graphs.body, graphs.inner_plain), std::nullopt) << "an update inherits nothing";
+  EXPECT_EQ(index.RuleOf(*graphs.body, graphs.inner_annotated), 1u);
+}
+
 TEST(ModulePathTest, ComesFromTheScopesOfTheExporter) {
   auto names = std::make_shared<NamePool>();
   Graph graph(names, nullptr);

@@ -308,6 +308,27 @@ TEST_F(PartitionerTest, FusedGroupsAreTakenWhole) {
   ASSERT_EQ(placement->fused_groups.size(), 1u);
   EXPECT_EQ(placement->fused_groups[0].nodes, (std::vector<NodeId>{a, b, c, d}));
   EXPECT_EQ(placement->nodes[static_cast<size_t>(c.index)].fused_group, 0);
+  const std::string output = graph.value(graph.outputs()[0]).name.str();
+  const auto placed = ApplyPlacement(graph, *placement, devices, constants, {});
+  ASSERT_TRUE(placed.ok()) << placed.status().ToString();
+  ASSERT_EQ(placed->fused.size(), 1u);
+  const auto& [node, fused] = *placed->fused.begin();
+  EXPECT_EQ(graph.num_alive_nodes(), 1);
+  EXPECT_EQ(graph.node({node}).inputs, std::vector<ValueId>{x});
+  EXPECT_EQ(graph.value(graph.node({node}).outputs[0]).name, output);
+  EXPECT_EQ(placed->DeviceOf(NodeId{node}), 0);
+  EXPECT_EQ(fused.body->num_alive_nodes(), 4);
+  EXPECT_EQ(fused.body->inputs().size(), 1u);
+  EXPECT_EQ(fused.body->outputs().size(), 1u);
+}
+
+TEST_F(PartitionerTest, AGroupThatAPathLeavesAndComesBackToIsRefused) {
+  sim.fuses = true;  // all but b
+  const auto placement = Partition();
+  ASSERT_TRUE(placement.ok());
+  const Status status = ApplyPlacement(graph, *placement, devices, constants, {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_NE(status.message().find("provider sim"), std::string::npos) << status.message();
 }
 
 }  // namespace
