@@ -341,7 +341,7 @@ TEST_F(LoaderTest, AutoLooksAtWhatIsInThePageCache) {
   const auto loader = Make(accelerator_, SmallBuffers(LoadStrategy::kAuto, 2));
   ASSERT_TRUE(loader->LoadBatch(targets.items(), {}).ok());
   EXPECT_EQ(targets.Wrong(), "");
-  const auto& bytes = loader->last_report().files.at(0).bytes_by_way;
+  const auto bytes = loader->last_report().files.at(0).bytes_by_way;
   EXPECT_GE(bytes.at(static_cast<size_t>(LoadWay::kBuffered)), 4 * kMiB);
   EXPECT_GE(bytes.at(static_cast<size_t>(LoadWay::kDirect)), 2 * kMiB);
 }
