@@ -34,6 +34,9 @@ struct ConvCase {
   bool constant_weights = false;
   int64_t group = 1;
   std::vector<int64_t> strides{1, 1}, pads{0, 0, 0, 0}, dilations{1, 1};
+
+  // Without it the bytes are printed, those between the members too.
+  friend void PrintTo(const ConvCase& test, std::ostream* out) { *out << test.name; }
 };
 
 class ConvAuthoringTest : public ::testing::TestWithParam<ConvCase> {
