@@ -62,6 +62,49 @@ const std::map<std::string, std::string>& MissingOperators() {
   return kMissing;
 }
 
+const std::vector<MissingContribOperators>& MissingContrib() {
+  static const std::vector<MissingContribOperators> kMissing = {
+      {{"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"},
+       "whole decode loops in one node: here the engine decodes, with the sampling of its caller"},
+      {{"DecoderAttention", "DecoderMaskedSelfAttention", "LongformerAttention", "PackedAttention",
+        "PackedMultiHeadAttention", "RemovePadding", "RestorePadding", "GatedRelativePositionBias",
+        "RelativePositionBias"},
+       "written by the graph optimizer of ONNX Runtime for CUDA; models as they were before it run"},
+      {{"PagedAttention"}, "its caches are blocks that the caller owns; here the session owns the KV cache"},
+      {{"SparseAttention"}, "block-sparse layouts of one model family; no kernel yet"},
+      {{"GatedAdd", "GatedDeltaNet", "GatedRMSNorm", "LinearAttentionGate", "EngramGate", "NGramHashMapping",
+        "VarlenCausalConvWithState", "VarlenNGramHashMapping", "GemmaRotaryEmbedding", "MRotaryEmbedding"},
+       "fusions of single model families for GPUs; no kernel yet, exports with their primitives run"},
+      {{"MatMulNBitsMlp", "MatMulNBitsQkv"}, "made by an optimizer at load from MatMulNBits, which runs"},
+      {{"MatMulFpQ4", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "GemmFloat8"},
+       "formats of weights beside those of MatMulNBits and MatMulBnb4; no kernel yet"},
+      {{"BiasAdd", "BiasDropout", "BiasSoftmax", "BiasSplitGelu", "BitmaskBiasDropout", "BitmaskDropout",
+        "FusedMatMulActivation", "GemmFastGelu", "GroupNorm", "SkipGroupNorm", "NhwcConv", "NhwcFusedConv"},
+       "written by the graph optimizer of ONNX Runtime for one of its providers (CUDA, DirectML, training); "
+       "models as they were before it run"},
+      {{"QAttention", "QEmbedLayerNormalization", "DynamicQuantizeLSTM"},
+       "int8 forms of whole layers; models quantised operator by operator, or with QuantizeLinear and "
+       "DequantizeLinear, run"},
+      {{"QLinearConv"}, "the channels-last form of QLinearConv of ai.onnx, which runs"},
+      {{"QOrderedAttention", "QOrderedGelu", "QOrderedLayerNormalization", "QOrderedLongformerAttention",
+        "QOrderedMatMul", "QuantizeWithOrder", "DequantizeWithOrder"},
+       "memory orders of cuBLASLt"},
+      {{"QuantizeBFP", "DequantizeBFP", "MatMulInteger16", "MulInteger", "ReduceSumInteger"},
+       "integer forms beside the quantised operators; no kernel yet"},
+      {{"ComplexMul", "ComplexMulConj", "Rfft", "Irfft"}, "ai.onnx has DFT, which runs"},
+      {{"ExpandDims", "GatherND", "GridSample", "Pad", "Range", "Trilu", "Unique"},
+       "forerunners of operators of ai.onnx, which run"},
+      {{"AttnLSTM", "WordConvEmbedding", "CropAndResize", "ConvTransposeWithDynamicPads", "MaxpoolWithMask",
+        "CDist", "Inverse", "MurmurHash3", "NGramRepeatBlock", "SparseToDenseMatMul", "Tokenizer",
+        "TorchEmbedding", "UnfoldTensor", "DynamicTimeWarping"},
+       "exports of single products and of retired converters; no kernel yet"},
+      {{"BifurcationDetector", "SampleOp", "IsAllFinite"},
+       "speculative decoding inside a graph, an example, and training"},
+      {{"EPContext", "Snpe"}, "compiled blobs of other vendors' providers"},
+  };
+  return kMissing;
+}
+
 const std::map<std::string, int>& OnnxOperators() {
   static const std::map<std::string, int> kOperators = {{"Abs", 1},
                                                         {"Acos", 7},
@@ -295,6 +338,10 @@ std::string OperatorsDocument() {
   }
   text += "\n## Not implemented\n\n| Operator | Reason |\n|---|---|\n";
   for (const auto& [name, reason] : MissingOperators()) text += fmt::format("| {} | {} |\n", name, reason);
+  text += "\n### com.microsoft\n\n| Operators | Reason |\n|---|---|\n";
+  for (const MissingContribOperators& family : MissingContrib()) {
+    text += fmt::format("| {} | {} |\n", fmt::join(family.names, ", "), family.reason);
+  }
   return text;
 }
 

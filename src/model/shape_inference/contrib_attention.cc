@@ -86,7 +86,7 @@ Status InferMultiHead(InferenceContext& context, MultiHeadInputs inputs, bool sh
   const SymbolicShape* query = context.InputShape(0);
   const SymbolicShape* key = context.InputShape(1);
   const SymbolicShape* value = context.InputShape(2);
-  for (const int output : {1, 2}) context.SetOutputType(output, context.InputType(0));
+  for (const int output : {1, 2, 3}) context.SetOutputType(output, context.InputType(0));
   if (query == nullptr) return {};
   if (query->rank() == 4) return context.Error("input 0: expected 3 or 5 axes, found {}", query->ToString());
   AttentionDims dims;
@@ -108,11 +108,14 @@ Status InferMultiHead(InferenceContext& context, MultiHeadInputs inputs, bool sh
     dims.v_head_size = DimExpr::FloorDiv(value->dims[2], heads);
   }
   LAMINA_RETURN_IF_ERROR(MergePast(context, inputs.past_key, inputs.past_value, dims));
-  const DimExpr total = shares_past_buffer ? dims.past : dims.past + dims.kv_sequence;
+  // Of a shared buffer the run's valid tokens are known to past_sequence_length alone.
+  const DimExpr total = dims.past + dims.kv_sequence;
+  const DimExpr capacity = shares_past_buffer ? dims.past : total;
   context.SetOutputShape(0, {{dims.batch, dims.sequence, dims.v_head_size * heads}});
-  context.SetOutputShape(1, {{dims.batch, heads, total, dims.head_size}});
-  context.SetOutputShape(2, {{dims.batch, heads, total, dims.v_head_size}});
-  context.SetOutputShape(3, {{dims.batch, heads, dims.sequence, total}});
+  context.SetOutputShape(1, {{dims.batch, heads, capacity, dims.head_size}});
+  context.SetOutputShape(2, {{dims.batch, heads, capacity, dims.v_head_size}});
+  context.SetOutputShape(
+      3, {{dims.batch, heads, dims.sequence, shares_past_buffer ? DimExpr::Unknown() : total}});
   return {};
 }
 

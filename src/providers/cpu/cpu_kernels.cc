@@ -80,6 +80,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterOnnxAttention(registry);
   RegisterCausalMask(registry);
   RegisterMultiHeadAttention(registry);
+  RegisterContribAttention(registry);
+  RegisterDecoderMaskedAttention(registry);
   RegisterMoE(registry);
   RegisterQMoE(registry);
 }

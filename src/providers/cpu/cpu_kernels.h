@@ -22,6 +22,8 @@ void RegisterMatMulNBits(KernelRegistry& registry);
 void RegisterGatherBlockQuantized(KernelRegistry& registry);
 void RegisterOnnxAttention(KernelRegistry& registry);
 void RegisterMultiHeadAttention(KernelRegistry& registry);
+void RegisterContribAttention(KernelRegistry& registry);
+void RegisterDecoderMaskedAttention(KernelRegistry& registry);
 void RegisterMoE(KernelRegistry& registry);
 void RegisterQMoE(KernelRegistry& registry);
 

@@ -90,28 +90,28 @@ void AppendTokens(ThreadPool& threads, const KvPlane& source, const Heads& heads
       });
 }
 
-void ConcatenateTokens(ThreadPool& threads, const Tensor* past, int64_t past_tokens, const KvPlane& source,
+void ConcatenateTokens(ThreadPool& threads, const void* past, int64_t past_tokens, const KvPlane& source,
                        const Heads& heads, const KvPlane& target, DataType type, const void* bias) {
   const int64_t head_bytes = heads.size * DataTypeBits(type) / 8;
   const int64_t tokens = past_tokens + heads.tokens;
-  threads.ParallelFor(
-      heads.batch * heads.heads, GrainFor(static_cast<double>(tokens * head_bytes) * 0.1),
-      [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t b = i / heads.heads;
-          const int64_t h = i % heads.heads;
-          char* to = const_cast<char*>(HeadOf(target, b, h, 0));
-          if (past_tokens > 0) {
-            std::memcpy(to, static_cast<const char*>(past->raw_data()) + i * past_tokens * head_bytes,
-                        static_cast<size_t>(past_tokens * head_bytes));
-          }
-          const char* bias_head = bias ? static_cast<const char*>(bias) + h * head_bytes : nullptr;
-          for (int64_t s = 0; s < heads.tokens; ++s) {
-            CopyHead(type, HeadOf(source, b, h, s), bias_head, heads.size,
-                     to + (past_tokens + s) * target.token_stride_bytes);
-          }
-        }
-      });
+  threads.ParallelFor(heads.batch * heads.heads, GrainFor(static_cast<double>(tokens * head_bytes) * 0.1),
+                      [&](int64_t begin, int64_t end, int) {
+                        for (int64_t i = begin; i < end; ++i) {
+                          const int64_t b = i / heads.heads;
+                          const int64_t h = i % heads.heads;
+                          char* to = const_cast<char*>(HeadOf(target, b, h, 0));
+                          if (past_tokens > 0) {
+                            std::memcpy(to, static_cast<const char*>(past) + i * past_tokens * head_bytes,
+                                        static_cast<size_t>(past_tokens * head_bytes));
+                          }
+                          const char* bias_head =
+                              bias ? static_cast<const char*>(bias) + h * head_bytes : nullptr;
+                          for (int64_t s = 0; s < heads.tokens; ++s) {
+                            CopyHead(type, HeadOf(source, b, h, s), bias_head, heads.size,
+                                     to + (past_tokens + s) * target.token_stride_bytes);
+                          }
+                        }
+                      });
 }
 
 const Tensor* OptionalInput(const KernelContext& context, int index) {

@@ -30,9 +30,9 @@ KvPlane PlaneOf(const Heads& heads, DataType type, const void* data);
 void AppendTokens(ThreadPool& threads, const KvPlane& source, const Heads& heads, const KvView& view,
                   const KvPlane& plane, const AttentionSequence* sequences, const void* bias = nullptr);
 
-// Fills `target`, a plane of past_tokens + heads.tokens tokens, with `past` (null where past_tokens is 0;
-// else the target is one of heads) and the tokens of `source`.
-void ConcatenateTokens(ThreadPool& threads, const Tensor* past, int64_t past_tokens, const KvPlane& source,
+// Fills `target`, a plane of past_tokens + heads.tokens tokens, with `past` [batch, heads, past_tokens, size]
+// (null where past_tokens is 0; else the target is one of heads) and the tokens of `source`.
+void ConcatenateTokens(ThreadPool& threads, const void* past, int64_t past_tokens, const KvPlane& source,
                        const Heads& heads, const KvPlane& target, DataType type, const void* bias = nullptr);
 
 // Null where the operator's input or output is absent.

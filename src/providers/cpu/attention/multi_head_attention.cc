@@ -7,13 +7,13 @@
 //     ones are lengths, or [batch, total] with 0 for padding; attention_bias [batch|1, heads|1, sequence,
 //     total]; past_key and past_value [batch, heads, past, size]
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "base/error.h"
 #include "providers/cpu/attention/attention.h"
 #include "providers/cpu/attention/head_tensor.h"
 #include "providers/cpu/attention/kv_address.h"
+#include "providers/cpu/attention/multi_head.h"
 #include "providers/cpu/cpu_kernels.h"
 #include "providers/cpu/workspace_bounds.h"
 
@@ -28,27 +28,13 @@ constexpr int kOutput = 0, kPresentKey = 1, kPresentValue = 2, kScores = 3;
 constexpr int kCore = 0;
 constexpr int kBiased = 1;  // queries, keys and values with their bias, where no present takes them
 
-// The run's projections: planes over the inputs.
-struct Projections {
-  Heads q, k, v;
-  KvPlane query, key, value;
-};
-
 class MultiHeadAttention : public Kernel {
  public:
   explicit MultiHeadAttention(const NodeInfo& node)
-      : isa_(ActiveIsa()),
-        lanes_(WorkerLanes(node)),
-        num_heads_(node.Int("num_heads", 0)),
-        scale_(node.Float("scale", 0.0f)),
-        mask_filter_value_(node.Float("mask_filter_value", -10000.0f)),
-        causal_(node.Int("unidirectional", 0) != 0) {}
+      : isa_(ActiveIsa()), lanes_(WorkerLanes(node)), attributes_(node) {}
 
   static Status Validate(const NodeInfo& node) {
-    if (node.Int("num_heads", 0) <= 0) {
-      return InvalidModelError("node '{}': MultiHeadAttention: num_heads must be positive, found {}",
-                               node.name(), node.Int("num_heads", 0));
-    }
+    LAMINA_RETURN_IF_ERROR(MultiHeadAttributes::Validate(node));
     if (node.HasInput(kPastLength) || node.HasInput(kCacheIndirection)) {
       return UnsupportedError(
           "node '{}': MultiHeadAttention with past_sequence_length or cache_indirection (beam search)",
@@ -74,7 +60,7 @@ class MultiHeadAttention : public Kernel {
     }
     LAMINA_RETURN_IF_ERROR(requirements.Add(kCore, AttentionWorkspaceBytes(LimitsOf(p, WorkerLanes(node)))));
     if (!node.HasInput(kBias)) return Status();
-    return requirements.Add(kBiased, BiasedBytes(p, DataTypeBits(node.input_type(kQuery).element) / 8));
+    return requirements.Add(kBiased, p.TotalBytes(node.input_type(kQuery).element));
   }
   Status DeclareWorkspaceRequirements(const NodeInfo& node,
                                       WorkspaceRequirements& requirements) const override {
@@ -88,29 +74,17 @@ class MultiHeadAttention : public Kernel {
     LAMINA_ASSIGN_OR_RETURN(void* core, context.GetScratchBuffer(kCore, AttentionWorkspaceBytes(limits)));
     auto* sequences = static_cast<AttentionSequence*>(core);
 
-    AttentionParams params;
-    LAMINA_ASSIGN_OR_RETURN(params.kv, OpenCache(context, type, p, sequences));
+    LAMINA_ASSIGN_OR_RETURN(const KvView kv, OpenCache(context, type, p, sequences));
     const int64_t total = TotalTokens(p, sequences);
+    const Shape output_shape{p.q.batch, p.q.tokens, p.v.heads * p.v.size};
+    LAMINA_ASSIGN_OR_RETURN(Tensor * output, context.Output(kOutput, output_shape));
+    AttentionParams params = ParamsOf(attributes_, p, type, sequences, *output);
+    params.kv = kv;
     LAMINA_RETURN_IF_ERROR(ParseMasks(context, p, total, sequences, params));
-    LAMINA_ASSIGN_OR_RETURN(Tensor * output,
-                            context.Output(kOutput, Shape{p.q.batch, p.q.tokens, num_heads_ * p.v.size}));
-    const int64_t element_bytes = DataTypeBits(type) / 8;
-    params.type = type;
-    params.query = p.query.base;
-    params.q_token_stride = p.query.token_stride_bytes / element_bytes;
-    params.q_head_stride = p.query.head_stride_bytes / element_bytes;
-    params.output = output->mutable_raw_data();
-    params.out_token_stride = num_heads_ * p.v.size;
-    params.out_head_stride = p.v.size;
-    params.heads = num_heads_;
-    params.scale = scale_ != 0.0f ? scale_ : 1.0f / std::sqrt(static_cast<float>(p.q.size));
-    params.window_right = causal_ ? 0 : -1;
-    params.sequences = sequences;
-    params.batch = p.q.batch;
     RunAttention(context.threads(), isa_, params, limits, core);
 
-    LAMINA_ASSIGN_OR_RETURN(
-        Tensor * scores, OptionalOutput(context, kScores, Shape{p.q.batch, num_heads_, p.q.tokens, total}));
+    LAMINA_ASSIGN_OR_RETURN(Tensor * scores,
+                            OptionalOutput(context, kScores, Shape{p.q.batch, p.q.heads, p.q.tokens, total}));
     if (scores) {
       WriteAttentionScores(context.threads(), params, ScoreStage::kScaled, 0.0f, total,
                            scores->mutable_raw_data());
@@ -119,25 +93,6 @@ class MultiHeadAttention : public Kernel {
   }
 
  private:
-  static AttentionLimits LimitsOf(const Projections& p, int lanes) {
-    AttentionLimits limits;
-    limits.batch = p.q.batch;
-    limits.q_tokens = p.q.tokens;
-    limits.heads = p.q.heads;
-    limits.kv_heads = p.q.heads;
-    limits.head_size = p.q.size;
-    limits.value_head_size = p.v.size;
-    limits.lanes = lanes;
-    return limits;
-  }
-
-  static size_t BiasedBytes(const Projections& p, int64_t element_bytes) {
-    const auto bytes = [&](const Heads& heads) {
-      return heads.batch * heads.tokens * heads.heads * heads.size;
-    };
-    return static_cast<size_t>((bytes(p.q) + bytes(p.k) + bytes(p.v)) * element_bytes);
-  }
-
   // The dimensions of the three projections; strides of packed forms are set by Parse.
   static Status Describe(const Shape& query, const Shape* key, const Shape* value, int64_t heads,
                          Projections& p) {
@@ -179,7 +134,7 @@ class MultiHeadAttention : public Kernel {
     const Tensor* value = OptionalInput(context, kValue);
     Projections p;
     LAMINA_RETURN_IF_ERROR(Describe(query.shape(), key ? &key->shape() : nullptr,
-                                    value ? &value->shape() : nullptr, num_heads_, p));
+                                    value ? &value->shape() : nullptr, attributes_.num_heads, p));
     const DataType type = query.type();
     p.query = PlaneOf(p.q, query);
     if (!key) {
@@ -215,21 +170,13 @@ class MultiHeadAttention : public Kernel {
 
   Result<KvView> OpenCache(KernelContext& context, DataType type, Projections& p,
                            AttentionSequence* sequences) const {
-    const Tensor* bias = OptionalInput(context, kBias);
-    const int64_t element_bytes = DataTypeBits(type) / 8;
-    const char* biases[3] = {};
+    ProjectionBias bias;
     char* biased = nullptr;
-    if (bias) {
-      const int64_t hidden = num_heads_ * p.q.size;
-      if (bias->shape() != Shape{2 * hidden + num_heads_ * p.v.size}) {
-        return InvalidArgumentError("bias must have shape [{}], found {}", 2 * hidden + num_heads_ * p.v.size,
-                                    bias->shape().ToString());
-      }
-      const char* data = static_cast<const char*>(bias->raw_data());
-      for (int i = 0; i < 3; ++i) biases[i] = data + i * hidden * element_bytes;
-      LAMINA_ASSIGN_OR_RETURN(void* memory, context.GetScratchBuffer(kBiased, BiasedBytes(p, element_bytes)));
+    if (const Tensor* tensor = OptionalInput(context, kBias)) {
+      LAMINA_ASSIGN_OR_RETURN(bias, SplitBias(*tensor, p));
+      LAMINA_ASSIGN_OR_RETURN(void* memory, context.GetScratchBuffer(kBiased, p.TotalBytes(type)));
       biased = static_cast<char*>(memory);
-      AddBias(context.threads(), type, biases[0], p.q, p.query, biased);
+      AddBiasToHeads(context.threads(), type, bias.q, p.q, p.query, biased);
     }
 
     const KvView* bound = context.kv_view();
@@ -257,23 +204,23 @@ class MultiHeadAttention : public Kernel {
             DataTypeName(bound->type), bound->key.head_size, bound->value.head_size, DataTypeName(type),
             p.k.size, p.v.size);
       }
-      AppendTokens(context.threads(), p.key, p.k, *bound, bound->key, sequences, biases[1]);
-      AppendTokens(context.threads(), p.value, p.v, *bound, bound->value, sequences, biases[2]);
+      AppendTokens(context.threads(), p.key, p.k, *bound, bound->key, sequences, bias.k);
+      AppendTokens(context.threads(), p.value, p.v, *bound, bound->value, sequences, bias.v);
       return *bound;
     }
 
     LAMINA_ASSIGN_OR_RETURN(
         Tensor * present_key,
-        OptionalOutput(context, kPresentKey, Shape{p.k.batch, num_heads_, total, p.k.size}));
+        OptionalOutput(context, kPresentKey, Shape{p.k.batch, p.k.heads, total, p.k.size}));
     LAMINA_ASSIGN_OR_RETURN(
         Tensor * present_value,
-        OptionalOutput(context, kPresentValue, Shape{p.v.batch, num_heads_, total, p.v.size}));
+        OptionalOutput(context, kPresentValue, Shape{p.v.batch, p.v.heads, total, p.v.size}));
     if (past > 0 && (!present_key || !present_value)) {
       return UnsupportedError("a past without present_key and present_value outputs");
     }
-    Complete(context.threads(), type, past_key, past, present_key, biases[1], p.k, p.key, biased);
-    Complete(context.threads(), type, past_value, past, present_value, biases[2], p.v, p.value, biased);
-    return ContiguousKv(p.key, p.value, type, num_heads_, total);
+    Complete(context.threads(), type, past_key, past, present_key, bias.k, p.k, p.key, biased);
+    Complete(context.threads(), type, past_value, past, present_value, bias.v, p.v, p.value, biased);
+    return ContiguousKv(p.key, p.value, type, p.k.heads, total);
   }
 
   // Makes `plane` hold past and run with their bias: in present, in `biased` (moved on behind what it
@@ -283,30 +230,22 @@ class MultiHeadAttention : public Kernel {
     if (present) {
       const KvPlane target = PlaneOfHeads(present->mutable_raw_data(), type, heads.heads,
                                           past_tokens + heads.tokens, heads.size);
-      ConcatenateTokens(threads, past, past_tokens, plane, heads, target, type, bias);
+      ConcatenateTokens(threads, past ? past->raw_data() : nullptr, past_tokens, plane, heads, target, type,
+                        bias);
       plane = target;
     } else if (bias) {
-      AddBias(threads, type, bias, heads, plane, biased);
+      AddBiasToHeads(threads, type, bias, heads, plane, biased);
     }
   }
 
-  // Copies a projection with its bias to `memory`, moves `plane` there and `memory` behind it.
-  static void AddBias(ThreadPool& threads, DataType type, const char* bias, const Heads& heads,
-                      KvPlane& plane, char*& memory) {
-    const KvPlane target = PlaneOfTokens(memory, type, heads.heads, heads.tokens, heads.size);
-    ConcatenateTokens(threads, nullptr, 0, plane, heads, target, type, bias);
-    memory += heads.batch * target.block_stride_bytes;
-    plane = target;
-  }
-
-  Result<int64_t> PastTokens(const Projections& p, const Tensor* past_key, const Tensor* past_value) const {
+  static Result<int64_t> PastTokens(const Projections& p, const Tensor* past_key, const Tensor* past_value) {
     if ((past_key == nullptr) != (past_value == nullptr)) {
       return InvalidArgumentError("past_key and past_value must be both present or both absent");
     }
     if (!past_key) return int64_t{0};
     const int64_t past = past_key->shape().rank() == 4 ? past_key->shape()[2] : 0;
-    const Shape key_shape{p.k.batch, num_heads_, past, p.k.size};
-    const Shape value_shape{p.v.batch, num_heads_, past, p.v.size};
+    const Shape key_shape{p.k.batch, p.k.heads, past, p.k.size};
+    const Shape value_shape{p.v.batch, p.v.heads, past, p.v.size};
     if (past_key->shape() != key_shape || past_value->shape() != value_shape) {
       return InvalidArgumentError("past_key and past_value must have shapes {} and {}, found {} and {}",
                                   key_shape.ToString(), value_shape.ToString(), past_key->shape().ToString(),
@@ -323,48 +262,19 @@ class MultiHeadAttention : public Kernel {
         for (int64_t b = 0; b < batch; ++b) {
           sequences[b].kv_tokens = std::clamp<int64_t>(mask->data<int32_t>()[b], 0, sequences[b].kv_tokens);
         }
-      } else if (mask->shape() == Shape{batch, total} || mask->shape() == Shape{batch, p.q.tokens, total}) {
-        AttentionBias& bias = params.biases[0];
-        bias.data = mask->raw_data();
-        bias.type = DataType::kInt32;
-        bias.masked = mask_filter_value_;
-        bias.key_stride = 1;
-        bias.query_stride = mask->shape().rank() == 3 ? total : 0;
-        bias.batch_stride = mask->shape().rank() == 3 ? p.q.tokens * total : total;
-        bias.keys = total;
       } else {
-        return InvalidArgumentError(
-            "key_padding_mask must have shape [{}], [{}], [{},{}] or [{},{},{}], found {}", batch,
-            3 * batch + 2, batch, total, batch, p.q.tokens, total, mask->shape().ToString());
+        LAMINA_ASSIGN_OR_RETURN(params.biases[0], KeyMask(*mask, p, total, attributes_.mask_filter_value));
       }
     }
     if (const Tensor* attention_bias = OptionalInput(context, kAttentionBias)) {
-      const Shape& shape = attention_bias->shape();
-      const bool fits = shape.rank() == 4 && (shape[0] == 1 || shape[0] == p.q.batch) &&
-                        (shape[1] == 1 || shape[1] == num_heads_) && shape[2] == p.q.tokens &&
-                        shape[3] == total;
-      if (!fits) {
-        return InvalidArgumentError("attention_bias must have shape [{}|1,{}|1,{},{}], found {}", p.q.batch,
-                                    num_heads_, p.q.tokens, total, shape.ToString());
-      }
-      AttentionBias& bias = params.biases[1];
-      bias.data = attention_bias->raw_data();
-      bias.type = attention_bias->type();
-      bias.keys = total;
-      bias.key_stride = 1;
-      bias.query_stride = total;
-      bias.head_stride = shape[1] == 1 ? 0 : p.q.tokens * total;
-      bias.batch_stride = shape[0] == 1 ? 0 : shape[1] * p.q.tokens * total;
+      LAMINA_ASSIGN_OR_RETURN(params.biases[1], ScoreBias(*attention_bias, p, total));
     }
     return Status();
   }
 
   CpuIsa isa_;
   int lanes_;
-  int64_t num_heads_;
-  float scale_;
-  float mask_filter_value_;
-  bool causal_;
+  MultiHeadAttributes attributes_;
 };
 
 }  // namespace

@@ -219,7 +219,8 @@ class OnnxAttention : public Kernel {
       const Tensor* past = OptionalInput(context, is_key ? kPastKey : kPastValue);
       const KvPlane target =
           PlaneOfHeads(present->mutable_raw_data(), type, heads.heads, shapes.total, heads.size);
-      ConcatenateTokens(context.threads(), past, shapes.past, plane, heads, target, type);
+      ConcatenateTokens(context.threads(), past ? past->raw_data() : nullptr, shapes.past, plane, heads,
+                        target, type);
       plane = target;
     }
     return ContiguousKv(planes[0], planes[1], type, shapes.k.heads, shapes.total);

@@ -229,6 +229,10 @@ Result<Activation> FindActivation(std::string_view name, std::span<const float> 
   if (lower == "hardsigmoid") return make(ApplyUnary<HardSigmoidOp, float>, 0.2f, 0.5f);
   if (lower == "hardswish") return make(ApplyUnary<HardSwishOp, float>, 0, 0);
   if (lower == "elu") return make(ApplyUnary<EluOp, float>, 1, 0);
+  if (lower == "celu") return make(ApplyUnary<CeluOp, float>, 1, 0);
+  if (lower == "selu") {
+    return make(ApplyUnary<SeluOp, float>, 1.67326319217681884765625f, 1.05070102214813232421875f);
+  }
   if (lower == "softsign") return make(ApplyUnary<SoftsignOp, float>, 0, 0);
   if (lower == "softplus") return make(ApplyUnary<SoftplusOp, float>, 0, 0);
   if (lower == "clip") {
@@ -236,6 +240,16 @@ Result<Activation> FindActivation(std::string_view name, std::span<const float> 
     return make(ApplyUnary<ClipOp, float>, -kInfinity, kInfinity);
   }
   return InvalidModelError("there is no activation '{}'", name);
+}
+
+Result<std::optional<Activation>> FusedActivation(const NodeInfo& node) {
+  const std::string_view name = node.String("activation", "");
+  if (name.empty()) return std::optional<Activation>();
+  LAMINA_ASSIGN_OR_RETURN(Activation activation, FindActivation(name, node.Floats("activation_params")));
+  activation.params.alpha = node.Float("activation_alpha", activation.params.alpha);
+  activation.params.beta =
+      node.Float("activation_gamma", node.Float("activation_beta", activation.params.beta));
+  return std::optional<Activation>(activation);
 }
 
 void RegisterActivationKernels(KernelRegistry& registry) {

@@ -1,11 +1,14 @@
-// Gemm (ai.onnx 1 and later): Y = alpha A' B' + beta C, with C broadcast to [m, n].
+// Gemm (ai.onnx 1 and later): Y = alpha A' B' + beta C, with C broadcast to [m, n]. FusedGemm
+// (com.microsoft): an activation of it.
 #include <algorithm>
 #include <memory>
 
 #include "base/element_type.h"
 #include "provider/kernel_registry.h"
+#include "providers/cpu/elementwise/activations.h"
 #include "providers/cpu/gemm/packed_matrix.h"
 #include "providers/cpu/gemm/plain_gemm.h"
+#include "providers/cpu/gemm/strided_rows.h"
 #include "providers/cpu/simd/vec_math.h"
 #include "providers/cpu/workspace_bounds.h"
 
@@ -34,15 +37,6 @@ Result<Broadcast> BroadcastTo(const Shape& c, int64_t m, int64_t n) {
   return Broadcast{rows == 1 ? 0 : columns, columns == 1 ? 0 : 1};
 }
 
-template <typename T>
-void TransposeToFloat(ThreadPool& threads, const T* source, int64_t rows, int64_t columns, float* target) {
-  threads.ParallelFor(columns, GrainFor(static_cast<double>(rows)), [&](int64_t begin, int64_t end, int) {
-    for (int64_t j = begin; j < end; ++j) {
-      for (int64_t i = 0; i < rows; ++i) target[j * rows + i] = static_cast<float>(source[i * columns + j]);
-    }
-  });
-}
-
 class Gemm : public Kernel {
  public:
   explicit Gemm(const NodeInfo& node)
@@ -51,10 +45,13 @@ class Gemm : public Kernel {
         alpha_(node.Float("alpha", 1.0f)),
         beta_(node.Float("beta", 1.0f)),
         trans_a_(node.Int("transA", 0) != 0),
-        trans_b_(node.Int("transB", 0) != 0) {
+        trans_b_(node.Int("transB", 0) != 0),
+        activation_(*FusedActivation(node)) {
     const ShapeBounds* b = node.input_bounds(1);
     if (node.is_constant_input(1) && b && b->rank() == 2 && b->bounded()) b_shape_ = b->Max();
   }
+
+  static Status Validate(const NodeInfo& node) { return FusedActivation(node).status(); }
 
   static Status Workspace(const NodeInfo& node, WorkspaceRequirements& requirements) {
     const DataType type = node.input_type(0).element;
@@ -120,14 +117,12 @@ class Gemm : public Kernel {
     const float* a_floats = a.data<float>();
     if (trans_a_ || IsHalf(type_)) {
       LAMINA_ASSIGN_OR_RETURN(float* floats, GetScratch<float>(context, kFloatsOfA, a.num_elements()));
-      if (trans_a_) {
-        DispatchType<float, Float16, Bfloat16>(type_, [&](auto tag) {
-          using T = typename decltype(tag)::type;
-          TransposeToFloat(context.threads(), a.data<T>(), shape.k, shape.m, floats);
-        });
-      } else {
-        ConvertToFloat(context.threads(), type_, a.raw_data(), floats, a.num_elements());
-      }
+      MatrixStack rows;
+      rows.rows = shape.m;
+      rows.columns = shape.k;
+      rows.row_stride = trans_a_ ? 1 : shape.k;
+      rows.column_stride = trans_a_ ? shape.m : 1;
+      CopyRowsAsFloat(context.threads(), type_, a.raw_data(), rows, floats);
       a_floats = floats;
     }
     const void* packed = context.Packed(1).data;
@@ -151,6 +146,7 @@ class Gemm : public Kernel {
             ConvertToFloat(type_, c_data + offset * element_bytes, bias, distinct);
             for (int64_t i = 0; i < count; ++i) result[i] += beta_ * bias[i * broadcast.column_stride];
           }
+          if (activation_) activation_->Apply(result, count);
           ConvertFromFloat(type_, result, y + (row * shape.n + column) * element_bytes, count);
         });
     return Status();
@@ -198,7 +194,8 @@ class Gemm : public Kernel {
   float beta_;
   bool trans_a_;
   bool trans_b_;
-  Shape b_shape_;  // of a constant matrix B; else rank 0
+  std::optional<Activation> activation_;  // of float, float16 and bfloat16
+  Shape b_shape_;                         // of a constant matrix B; else rank 0
 };
 
 }  // namespace
@@ -207,6 +204,12 @@ void RegisterGemm(KernelRegistry& registry) {
   registry.Add(
       KernelDef("Gemm").Input(0, kGemmTypes).Input(1, kGemmTypes).Input(2, kGemmTypes).Output(0, kGemmTypes),
       CreateKernel<Gemm>, EstimateWorkspace<Gemm>);
+  registry.Add(KernelDef("FusedGemm", kMsDomain)
+                   .Input(0, kHalfAndFloatTypes)
+                   .Input(1, kHalfAndFloatTypes)
+                   .Input(2, kHalfAndFloatTypes)
+                   .Output(0, kHalfAndFloatTypes),
+               CreateKernel<Gemm>, EstimateWorkspace<Gemm>);
 }
 
 }  // namespace lamina

@@ -18,7 +18,7 @@ void CopyPanel(const PlainMatrix& matrix, int64_t column, int64_t count, int64_t
   const T* data = static_cast<const T*>(matrix.data);
   if (matrix.transposed) {
     for (int64_t j = 0; j < count; ++j) {
-      const T* source = data + (column + j) * matrix.k + k_begin;
+      const T* source = data + (column + j) * matrix.row_stride() + k_begin;
       for (int64_t i = 0; i < k_count; ++i) panel[i * width + j] = source[i];
     }
     if (count < width) {
@@ -28,7 +28,7 @@ void CopyPanel(const PlainMatrix& matrix, int64_t column, int64_t count, int64_t
     return;
   }
   for (int64_t i = 0; i < k_count; ++i) {
-    std::memcpy(panel + i * width, data + (k_begin + i) * matrix.n + column,
+    std::memcpy(panel + i * width, data + (k_begin + i) * matrix.row_stride() + column,
                 static_cast<size_t>(count) * sizeof(T));
     std::fill(panel + i * width + count, panel + (i + 1) * width, T{});
   }
@@ -74,8 +74,8 @@ GemmPanel PlainPanel(const GemmKernels& kernels, const PlainMatrix& matrix, int6
   const int64_t width = kernels.panel_columns;
   const int64_t count = std::min(width, matrix.n - request.column);
   if (!matrix.transposed && count == width && m <= 2 * kernels.tile_rows) {
-    const int64_t offset = request.k_begin * matrix.n + request.column;
-    return {static_cast<const char*>(matrix.data) + offset * ElementBytes(matrix.type), matrix.n,
+    const int64_t offset = request.k_begin * matrix.row_stride() + request.column;
+    return {static_cast<const char*>(matrix.data) + offset * ElementBytes(matrix.type), matrix.row_stride(),
             matrix.type};
   }
   if (matrix.type == DataType::kFloat) {

@@ -16,6 +16,9 @@ struct PlainMatrix {
   int64_t k = 0;
   int64_t n = 0;
   bool transposed = false;
+  int64_t ld = 0;  // elements from a row to the next as it lies; 0: rows follow each other without gaps
+
+  int64_t row_stride() const { return ld != 0 ? ld : (transposed ? k : n); }
 };
 
 // Bytes of the packed form, the same for every instruction set: n is rounded up to the widest panel.

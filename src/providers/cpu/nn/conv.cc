@@ -1,9 +1,6 @@
 #include "providers/cpu/nn/conv.h"
 
-#include <cstring>
-
-#include "providers/cpu/gemm/gemm.h"
-#include "providers/cpu/gemm/packed_matrix.h"
+#include "providers/cpu/nn/conv_call.h"
 #include "providers/cpu/nn/conv_windows.h"
 #include "providers/cpu/simd/vec_math.h"
 #include "providers/cpu/workspace_bounds.h"
@@ -15,101 +12,6 @@ namespace {
 constexpr int kWeightsAsFloat = 0;
 
 bool IsHalfType(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
-
-// Everything about one call that the loops need.
-struct ConvCall {
-  DataType type = DataType::kFloat;
-  const void* x = nullptr;         // [batch, groups * channels, input...]
-  const float* weights = nullptr;  // [groups * filters, channels, kernel...]
-  const void* bias = nullptr;      // [groups * filters] or null
-  const void* sum = nullptr;       // the output's shape, or null
-  void* y = nullptr;               // [batch, groups * filters, output...]
-  int64_t batch = 0;
-  int64_t groups = 0;
-  int64_t channels = 0;  // of a group
-  int64_t filters = 0;   // of a group
-  WindowGeometry window;
-  const ConvEpilogue* epilogue = nullptr;
-
-  float BiasOf(int64_t filter) const {
-    float value = 0;
-    if (bias)
-      ConvertToFloat(type, static_cast<const std::byte*>(bias) + filter * ElementBytes(type), &value, 1);
-    return value;
-  }
-
-  // Stores `count` (at most kTile) results of plane `plane` ([batch * groups * filters]) from `position` on.
-  static constexpr int64_t kTile = 256;
-  void Store(int64_t plane, int64_t position, int64_t count, const float* values) const {
-    float tile[kTile];
-    const int64_t first = plane * window.output_size() + position;
-    const float offset = BiasOf(plane % (groups * filters));
-    for (int64_t i = 0; i < count; ++i) tile[i] = values[i] + offset;
-    if (sum) {
-      float other[kTile];
-      ConvertToFloat(type, static_cast<const std::byte*>(sum) + first * ElementBytes(type), other, count);
-      for (int64_t i = 0; i < count; ++i) tile[i] += other[i];
-    }
-    if (epilogue->activation) epilogue->activation->Apply(tile, count);
-    ConvertFromFloat(type, tile, static_cast<std::byte*>(y) + first * ElementBytes(type), count);
-  }
-};
-
-void ConvAsProduct(ThreadPool& threads, const ConvCall& call) {
-  const GemmKernels& kernels = GemmKernelsFor(ActiveIsa());
-  const int64_t k = call.channels * call.window.kernel_size();
-  const int64_t plane = call.window.input_size();
-  const GemmShape shape{call.batch * call.groups, call.filters, call.window.output_size(), k};
-  const bool pointwise = IsPointwise(call.window);
-  const auto input_of = [&](int64_t product) {
-    return static_cast<const std::byte*>(call.x) + product * call.channels * plane * ElementBytes(call.type);
-  };
-  RunGemm(
-      threads, kernels, shape,
-      [&](int64_t product) { return call.weights + product % call.groups * call.filters * k; }, k,
-      [&](const GemmPanelRequest& request) -> GemmPanel {
-        if (pointwise) {
-          const PlainMatrix windows{input_of(request.batch), call.type, k, shape.n, false};
-          return PlainPanel(kernels, windows, shape.m, request);
-        }
-        const WindowPanel panel{request.column,
-                                std::min<int64_t>(kernels.panel_columns, shape.n - request.column),
-                                kernels.panel_columns, request.k_begin, request.k_count};
-        FillWindowPanel(call.window, call.type, input_of(request.batch), panel, request.buffer);
-        return {request.buffer, kernels.panel_columns, DataType::kFloat};
-      },
-      [&](int64_t product, int64_t filter, int64_t column, int64_t count, const float* values) {
-        call.Store(product * call.filters + filter, column, count, values);
-      });
-}
-
-// One input channel for each group: output rows accumulate the taps of their window.
-void ConvDepthwise(ThreadPool& threads, const ConvCall& call) {
-  const WindowGeometry& window = call.window;
-  const int last = window.rank - 1;
-  const int64_t width = window.output[last];
-  const int64_t rows = window.output_size() / width;
-  const int64_t kernel = window.kernel_size();
-  const int64_t bytes = ElementBytes(call.type);
-  threads.ParallelFor(call.batch * call.groups * call.filters * rows, GrainOf(width * kernel),
-                      [&](int64_t begin, int64_t end, int) {
-                        float sums[ConvCall::kTile];
-                        for (int64_t unit = begin; unit < end; ++unit) {
-                          const int64_t row = unit % rows;
-                          const int64_t plane = unit / rows;
-                          const int64_t filter = plane % (call.groups * call.filters);
-                          const std::byte* x = static_cast<const std::byte*>(call.x) +
-                                               plane / call.filters * window.input_size() * bytes;
-                          for (int64_t first = 0; first < width; first += ConvCall::kTile) {
-                            const int64_t count = std::min(ConvCall::kTile, width - first);
-                            std::fill_n(sums, count, 0.0f);
-                            AccumulateWindowRow(window, call.type, x, row, first, count,
-                                                call.weights + filter * kernel, sums);
-                            call.Store(plane, row * width + first, count, sums);
-                          }
-                        }
-                      });
-}
 
 // fp64, by definition of the operator.
 void ConvDouble(ThreadPool& threads, const ConvCall& call, const double* weights) {
@@ -144,9 +46,8 @@ Result<ConvEpilogue> ParseConvEpilogue(const NodeInfo& node) {
   ConvEpilogue epilogue;
   if (node.domain() != kMsDomain) return epilogue;
   epilogue.sum_input = 3;
-  if (const std::string_view name = node.String("activation", ""); !name.empty()) {
-    LAMINA_ASSIGN_OR_RETURN(epilogue.activation, FindActivation(name, node.Floats("activation_params")));
-  }
+  LAMINA_ASSIGN_OR_RETURN(epilogue.activation, FusedActivation(node));
+  epilogue.is_relu = node.String("activation", "") == "Relu";
   return epilogue;
 }
 

@@ -1,8 +1,8 @@
 // Convolution of fp32, fp16, bf16 (computed in fp32) and fp64, any number of spatial axes, groups.
 //
 // A product of the weights [out_channels / groups, in_channels / groups * kernel] with the windows of the
-// input as columns, which are laid out panel by panel while the product runs, so that no im2col matrix
-// exists. Depthwise convolutions, whose products would be thin, walk the planes directly.
+// input as columns, which are laid out block by block while the product runs, so that no im2col matrix
+// exists. Depthwise convolutions, whose products would be thin, walk the planes row by row.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,7 @@ namespace lamina {
 // What happens to a result after the bias: nothing, an activation, or a sum with another tensor before it.
 struct ConvEpilogue {
   std::optional<Activation> activation;
+  bool is_relu = false;
   int sum_input = -1;  // index of the input that is added, else -1
 };
 

@@ -1,5 +1,7 @@
-// ConvTranspose: every input element adds its multiple of the kernel to the output. Computed plane by plane
-// of the output, so that threads never write to one element.
+// ConvTranspose: every input element adds its multiple of the kernel to the output. fp32 goes the way of
+// conv_transpose_product.h; other types are computed plane by plane of the output, so that threads never
+// write to one element.
+#include "providers/cpu/nn/conv_transpose_product.h"
 #include "providers/cpu/nn/window.h"
 #include "providers/cpu/simd/vec_math.h"
 #include "providers/cpu/workspace_bounds.h"
@@ -106,6 +108,18 @@ class ConvTranspose : public Kernel {
         Run<Bfloat16>(context.threads(), window, *x, *weights, bias, filters, sums);
       }
       ConvertFromFloat(y->type(), sums, y->mutable_raw_data(), y->num_elements());
+    } else if (x->type() == DataType::kFloat && x->num_elements() > 0) {
+      ConvTransposeCall call;
+      call.x = x->data<float>();
+      call.weights = weights->data<float>();
+      call.bias = bias ? bias->data<float>() : nullptr;
+      call.y = y->mutable_data<float>();
+      call.batch = shape[0];
+      call.groups = groups_;
+      call.channels = shape[1] / groups_;
+      call.filters = weight_shape[1];
+      call.window = window;
+      ConvTransposeAsProduct(context.threads(), call);
     } else if (x->type() == DataType::kFloat) {
       Run<float>(context.threads(), window, *x, *weights, bias, filters, y->mutable_data<float>());
     } else {

@@ -2,88 +2,96 @@
 
 #include <cstring>
 
+#include "base/element_type.h"
 #include "base/half.h"
+#include "providers/cpu/simd/vec_math.h"
 
 namespace lamina {
 namespace {
 
-constexpr int64_t kMaxColumns = 64;
+// The line of a plane (along the last axis) that outer tap `tap` of output row `row` reads; -1 in the
+// padding.
+int64_t LineOf(const WindowGeometry& window, int64_t row, int64_t tap) {
+  const int last = window.rank - 1;
+  if (last == 1) {
+    const int64_t place = row * window.strides[0] - window.pads_begin[0] + tap * window.dilations[0];
+    return place >= 0 && place < window.input[0] ? place : -1;
+  }
+  int64_t line = 0;
+  int64_t line_stride = 1;
+  for (int axis = last - 1; axis >= 0; --axis) {
+    const int64_t place = row % window.output[axis] * window.strides[axis] - window.pads_begin[axis] +
+                          tap % window.kernel[axis] * window.dilations[axis];
+    if (place < 0 || place >= window.input[axis]) return -1;
+    row /= window.output[axis];
+    tap /= window.kernel[axis];
+    line += place * line_stride;
+    line_stride *= window.input[axis];
+  }
+  return line;
+}
+
+// target[c] = line[first + c * stride] for `count` columns, zero outside the line of `width` elements.
+template <typename T>
+void FillColumns(const T* line, int64_t width, int64_t first, int64_t stride, int64_t count, float* target) {
+  const int64_t begin = first >= 0 ? 0 : std::min(count, (-first + stride - 1) / stride);
+  const int64_t end =
+      first + (count - 1) * stride < width
+          ? count
+          : std::clamp<int64_t>(first >= width ? 0 : (width - first + stride - 1) / stride, begin, count);
+  for (int64_t c = 0; c < begin; ++c) target[c] = 0.0f;
+  if (stride == 1) {
+    if constexpr (std::is_same_v<T, float>) {
+      std::memcpy(target + begin, line + first + begin, static_cast<size_t>(end - begin) * sizeof(float));
+    } else {
+      ConvertToFloat(DataTypeOf<T>, line + first + begin, target + begin, end - begin);
+    }
+  } else {
+    for (int64_t c = begin; c < end; ++c) target[c] = static_cast<float>(line[first + c * stride]);
+  }
+  for (int64_t c = end; c < count; ++c) target[c] = 0.0f;
+}
 
 template <typename T>
 void FillPanel(const WindowGeometry& window, const T* x, const WindowPanel& panel, float* buffer) {
   const int last = window.rank - 1;
   const int64_t out_width = window.output[last];
   const int64_t in_width = window.input[last];
-  const int64_t kernel = window.kernel_size();
+  const int64_t taps_x = window.kernel[last];
+  const int64_t outer_taps = window.kernel_size() / taps_x;
   const int64_t plane = window.input_size();
   const int64_t stride = window.strides[last];
 
-  // Runs of columns that lie in one output row: where each begins, and its outer output coordinates.
-  struct Run {
-    int64_t first_column;
-    int64_t count;
-    int64_t out_x;
-    IntList outer;
-  };
-  // Panels are narrow: few runs, unless rows are.
+  // Columns in runs that lie in one output row: few, unless rows are short.
   int64_t done = 0;
   while (done < panel.columns) {
-    Run run;
-    run.first_column = done;
-    const int64_t position = panel.column + done;
-    run.out_x = position % out_width;
-    run.count = std::min(panel.columns - done, out_width - run.out_x);
-    run.outer = IntList(last, 0);
-    int64_t rest = position / out_width;
-    for (int axis = last - 1; axis >= 0; --axis) {
-      run.outer[axis] = rest % window.output[axis];
-      rest /= window.output[axis];
-    }
-    for (int64_t i = 0; i < panel.rows; ++i) {
-      const int64_t row = panel.row + i;
-      float* target = buffer + i * panel.width + run.first_column;
-      int64_t tap = row % kernel;
-      const int64_t tap_x = tap % window.kernel[last];
-      tap /= window.kernel[last];
-      int64_t line = 0;  // of the input
-      int64_t line_stride = 1;
-      bool inside = true;
-      for (int axis = last - 1; axis >= 0; --axis) {
-        const int64_t place = run.outer[axis] * window.strides[axis] - window.pads_begin[axis] +
-                              tap % window.kernel[axis] * window.dilations[axis];
-        tap /= window.kernel[axis];
-        inside &= place >= 0 && place < window.input[axis];
-        line += place * line_stride;
-        line_stride *= window.input[axis];
-      }
-      if (!inside) {
-        std::fill_n(target, run.count, 0.0f);
-        continue;
-      }
-      const T* source = x + row / kernel * plane + line * in_width;
-      // Output column c reads input column first + c * stride.
-      const int64_t first = run.out_x * stride - window.pads_begin[last] + tap_x * window.dilations[last];
-      const int64_t begin =
-          std::clamp<int64_t>(first >= 0 ? 0 : (-first + stride - 1) / stride, 0, run.count);
-      const int64_t end = std::clamp<int64_t>(
-          first >= in_width ? 0 : (in_width - first + stride - 1) / stride, begin, run.count);
-      std::fill_n(target, begin, 0.0f);
-      if constexpr (std::is_same_v<T, float>) {
-        if (stride == 1) {
-          std::memcpy(target + begin, source + first + begin,
-                      static_cast<size_t>(end - begin) * sizeof(float));
+    const int64_t out_row = (panel.column + done) / out_width;
+    const int64_t out_x = (panel.column + done) % out_width;
+    const int64_t count = std::min(panel.columns - done, out_width - out_x);
+    float* target = buffer + done;
+    int64_t tap_x = panel.row % taps_x;
+    int64_t outer_tap = panel.row / taps_x % outer_taps;
+    const T* channel = x + panel.row / taps_x / outer_taps * plane;
+    for (int64_t row = 0; row < panel.rows;) {
+      const int64_t line = LineOf(window, out_row, outer_tap);
+      for (; tap_x < taps_x && row < panel.rows; ++tap_x, ++row, target += panel.ld) {
+        if (line < 0) {
+          std::fill_n(target, count, 0.0f);
         } else {
-          for (int64_t c = begin; c < end; ++c) target[c] = source[first + c * stride];
+          const int64_t first = out_x * stride - window.pads_begin[last] + tap_x * window.dilations[last];
+          FillColumns(channel + line * in_width, in_width, first, stride, count, target);
         }
-      } else {
-        for (int64_t c = begin; c < end; ++c) target[c] = source[first + c * stride];
       }
-      std::fill_n(target + end, run.count - end, 0.0f);
+      tap_x = 0;
+      if (++outer_tap == outer_taps) {
+        outer_tap = 0;
+        channel += plane;
+      }
     }
-    done += run.count;
+    done += count;
   }
   for (int64_t i = 0; i < panel.rows && panel.columns < panel.width; ++i) {
-    std::fill_n(buffer + i * panel.width + panel.columns, panel.width - panel.columns, 0.0f);
+    std::fill_n(buffer + i * panel.ld + panel.columns, panel.width - panel.columns, 0.0f);
   }
 }
 
@@ -96,21 +104,8 @@ void AccumulateRow(const WindowGeometry& window, const T* plane, int64_t row, in
   const int64_t stride = window.strides[last];
   const int64_t kernel = window.kernel_size();
   for (int64_t outer_tap = 0; outer_tap < kernel / taps_x; ++outer_tap) {
-    int64_t line = 0;
-    int64_t line_stride = 1;
-    bool inside = true;
-    int64_t tap = outer_tap;
-    int64_t rest = row;
-    for (int axis = last - 1; axis >= 0; --axis) {
-      const int64_t place = rest % window.output[axis] * window.strides[axis] - window.pads_begin[axis] +
-                            tap % window.kernel[axis] * window.dilations[axis];
-      rest /= window.output[axis];
-      tap /= window.kernel[axis];
-      inside &= place >= 0 && place < window.input[axis];
-      line += place * line_stride;
-      line_stride *= window.input[axis];
-    }
-    if (!inside) continue;
+    const int64_t line = LineOf(window, row, outer_tap);
+    if (line < 0) continue;
     const T* source = plane + line * in_width;
     for (int64_t tap_x = 0; tap_x < taps_x; ++tap_x) {
       const float weight = weights[outer_tap * taps_x + tap_x];
@@ -138,6 +133,15 @@ bool IsPointwise(const WindowGeometry& window) {
   return pointwise;
 }
 
+WindowGeometry Flattened(const WindowGeometry& window) {
+  WindowGeometry flat;
+  flat.rank = 1;
+  flat.input = flat.output = IntList(1, window.input_size());
+  flat.kernel = flat.strides = flat.dilations = IntList(1, 1);
+  flat.pads_begin = flat.pads_end = IntList(1, 0);
+  return flat;
+}
+
 int64_t WindowTap(const WindowGeometry& window, int64_t position, int64_t tap) {
   int64_t place = 0;
   int64_t plane_stride = 1;
@@ -155,13 +159,20 @@ int64_t WindowTap(const WindowGeometry& window, int64_t position, int64_t tap) {
 
 void FillWindowPanel(const WindowGeometry& window, DataType type, const void* x, const WindowPanel& panel,
                      float* buffer) {
-  assert(panel.columns <= kMaxColumns);
   if (type == DataType::kFloat) {
     FillPanel(window, static_cast<const float*>(x), panel, buffer);
   } else if (type == DataType::kFloat16) {
     FillPanel(window, static_cast<const Float16*>(x), panel, buffer);
   } else {
     FillPanel(window, static_cast<const Bfloat16*>(x), panel, buffer);
+  }
+}
+
+void WindowLines(const WindowGeometry& window, int64_t row, const float* plane, const float** lines) {
+  const int last = window.rank - 1;
+  for (int64_t tap = 0; tap < window.kernel_size() / window.kernel[last]; ++tap) {
+    const int64_t line = LineOf(window, row, tap);
+    lines[tap] = line < 0 ? nullptr : plane + line * window.input[last];
   }
 }
 
