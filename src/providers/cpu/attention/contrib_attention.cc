@@ -212,7 +212,8 @@ class ContribAttention : public Kernel {
     for (int64_t i = 0; i < p.q.tokens * pairs; ++i) {
       const double frequency =
           std::pow(10000.0, -static_cast<double>(i % pairs) / static_cast<double>(pairs));
-      const double angle = static_cast<double>(past + i / pairs) * frequency;
+      const int64_t position = past + i / pairs;
+      const double angle = static_cast<double>(position) * frequency;
       const auto cosine = static_cast<float>(std::cos(angle));
       const auto sine = static_cast<float>(std::sin(angle));
       ConvertFromFloat(type_, &cosine, tables + i * element_bytes, 1);
