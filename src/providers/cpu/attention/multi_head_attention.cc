@@ -104,9 +104,10 @@ class MultiHeadAttention : public Kernel {
       p.k = p.v = p.q;
       return Status();
     }
-    if (!key)
+    if (!key) {
       return InvalidArgumentError("without key, query must be [batch, sequence, {}, 3, size], found {}",
                                   heads, query.ToString());
+    }
     LAMINA_ASSIGN_OR_RETURN(p.q, HeadsOf("query", query, heads));
     if (!value) {
       if (!packed(*key, 2)) {
