@@ -1,11 +1,11 @@
 // Recorded runs of every model of the zoo, and of real models, under rewrites.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "lamina/session.h"
-#include "model/onnx/model_reader.h"
+#include "model/onnx/value_file.h"
 #include "rewrite/rewrite_fixture.h"
 #include "runtime/data_set.h"
 #include "runtime/session_impl.h"
@@ -122,6 +122,90 @@ TEST_F(ZooTest, TorchExportsBecomeAsSmallAsGenAiExports) {
     EXPECT_LE(static_cast<double>((*session)->stats().num_steps),
               1.1 * static_cast<double>((*reference)->stats().num_steps))
         << torch;
+  }
+}
+
+// Three recorded steps of a decoder in a row, keys and values in the session's cache.
+void ExpectCachedStepsFollowTheRecord(Session& session, const std::string& folder) {
+  Result<KvCache> cache = session.CreateKvCache();
+  ASSERT_TRUE(cache.ok()) << cache.status().message();
+  KvRow row;
+  for (const std::string& set : FindDataSets(folder)) {
+    RunBinding binding;
+    int64_t tokens = 0;
+    for (size_t i = 0; i < session.inputs().size(); ++i) {
+      if (session.inputs()[i].name.rfind("past", 0) == 0) continue;
+      Result<Value> input =
+          ReadValueFile(set + "/input_" + std::to_string(i) + ".pb", session.inputs()[i].type);
+      ASSERT_TRUE(input.ok()) << input.status().message();
+      if (session.inputs()[i].name == "input_ids") tokens = input->tensor().shape()[1];
+      binding.BindInput(i, *std::move(input));
+    }
+    binding.BindKvCache(&*cache, {&row, 1});
+    const Status status = session.Run({}, binding);
+    ASSERT_TRUE(status.ok()) << set << ": " << status.message();
+    const Result<Value> logits = ReadValueFile(set + "/output_0.pb", session.outputs()[0].type);
+    ASSERT_TRUE(logits.ok());
+    const auto expected = logits->tensor().elements<float>();
+    const auto found = binding.outputs()[0].tensor().elements<float>();
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(found[i], expected[i], 1e-4f + 1e-3f * std::abs(expected[i])) << set << " " << i;
+    }
+    row.past_tokens += static_cast<int32_t>(tokens);
+  }
+}
+
+TEST_F(ZooTest, CachesOfTorchExportsGrowInPlace) {
+  for (const char* name : {"llama-torch-script", "llama-torch-dynamo", "qwen2-torch-script"}) {
+    SCOPED_TRACE(name);
+    const Result<std::unique_ptr<Session>> session = Load(Zoo(name), "", "1");
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    EXPECT_TRUE((*session)->CreateKvCache()->supports_batches());
+    ExpectCachedStepsFollowTheRecord(**session, Zoo(name));
+  }
+}
+
+// A padded row, and rows of two lengths at once: all that a mask can say survives the rewrite.
+TEST_F(ZooTest, PaddedBatchesGiveTheSameWithAndWithoutRewrites) {
+  const std::string folder = Zoo("llama-torch-script");
+  const Result<std::unique_ptr<Session>> rewritten = Load(folder, "");
+  const Result<std::unique_ptr<Session>> plain = Load(folder, "all");
+  ASSERT_TRUE(rewritten.ok() && plain.ok());
+  const auto integers = [](const Shape& shape, const std::vector<int64_t>& values) {
+    return Value(*Tensor::FromValues<int64_t>(DataType::kInt64, shape, std::span<const int64_t>(values)));
+  };
+  constexpr int64_t kBatch = 2, kPast = 3, kTokens = 4;
+  std::vector<Value> inputs;
+  for (const ValueSpec& spec : (*plain)->inputs()) {
+    if (spec.name == "input_ids") {
+      inputs.push_back(integers(Shape{kBatch, kTokens}, {5, 6, 7, 8, 9, 10, 11, 12}));
+    } else if (spec.name == "attention_mask") {
+      // Row 0 has everything; row 1 is padded on the left beyond its past, so that its first query sees
+      // nothing.
+      inputs.push_back(integers(Shape{kBatch, kPast + kTokens}, {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0}));
+    } else if (spec.name == "position_ids") {
+      inputs.push_back(integers(Shape{kBatch, kTokens}, {3, 4, 5, 6, 0, 0, 1, 2}));
+    } else {
+      Result<Tensor> past =
+          Tensor::Allocate(DataType::kFloat, Shape{kBatch, spec.dims[1], kPast, spec.dims[3]});
+      ASSERT_TRUE(past.ok());
+      int i = 0;
+      for (float& element : past->mutable_elements<float>()) element = std::sin(static_cast<float>(++i));
+      inputs.emplace_back(*std::move(past));
+    }
+  }
+  std::vector<Value> found, expected;
+  const Status status = (*rewritten)->Run({}, inputs, &found);
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_TRUE((*plain)->Run({}, inputs, &expected).ok());
+  for (size_t output = 0; output < expected.size(); ++output) {
+    const auto a = found[output].tensor().elements<float>();
+    const auto b = expected[output].tensor().elements<float>();
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      ASSERT_NEAR(a[i], b[i], 1e-4f + 1e-3f * std::abs(b[i])) << (*plain)->outputs()[output].name << " " << i;
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "support/op_tester.h"
@@ -28,13 +29,14 @@ struct PlainConv {
                           const std::vector<double>& bias) const {
     std::vector<double> y;
     const int64_t filters = w_shape[0];
+    const int64_t group_filters = std::max<int64_t>(filters / groups, 1);
     for (int64_t n = 0; n < x_shape[0]; ++n) {
       for (int64_t f = 0; f < filters; ++f) {
         for (int64_t i = 0; i < Output(0); ++i) {
           for (int64_t j = 0; j < Output(1); ++j) {
             double sum = bias.empty() ? 0 : bias[static_cast<size_t>(f)];
             for (int64_t c = 0; c < w_shape[1]; ++c) {
-              const int64_t channel = f / (filters / groups) * w_shape[1] + c;
+              const int64_t channel = f / group_filters * w_shape[1] + c;
               for (int64_t ki = 0; ki < w_shape[2]; ++ki) {
                 for (int64_t kj = 0; kj < w_shape[3]; ++kj) {
                   const int64_t row = i * strides[0] - pads[0] + ki * dilations[0];
@@ -95,6 +97,19 @@ TEST(Conv, PointwiseAndDepthwise) {
   CheckConv({{1, 4, 9, 9}, {4, 1, 3, 3}, 4, {2, 2}, {1, 1, 0, 0}, {2, 2}});
 }
 
+TEST(Conv, BlocksOfFiltersColumnsAndChannels) {
+  CheckConv({{1, 50, 5, 7}, {100, 50, 3, 3}, 1, {1, 1}, {1, 1, 1, 1}, {1, 1}});
+  CheckConv({{1, 140, 3, 67}, {7, 140, 1, 1}});
+  CheckConv({{2, 8, 9, 70}, {6, 4, 3, 3}, 2, {2, 2}, {1, 1, 1, 1}, {1, 1}});
+}
+
+TEST(Conv, DepthwiseRowsOfEveryStride) {
+  CheckConv({{1, 3, 6, 131}, {3, 1, 5, 5}, 3, {1, 1}, {2, 2, 2, 2}, {1, 1}});
+  CheckConv({{2, 3, 7, 150}, {3, 1, 3, 3}, 3, {2, 2}, {1, 1, 1, 1}, {1, 1}});
+  CheckConv({{1, 2, 5, 149}, {4, 1, 2, 3}, 2, {1, 3}, {0, 2, 1, 0}, {1, 2}});
+  CheckConv({{1, 2, 3, 4}, {2, 1, 3, 7}, 2, {1, 2}, {1, 3, 1, 3}, {1, 1}});
+}
+
 TEST(Conv, OneAndThreeSpatialAxes) {
   OpTester one("Conv", 22);
   one.Attr("pads", AttributeValue(Ints{1, 1}));
@@ -132,6 +147,83 @@ TEST(ConvTranspose, UndoesAStride) {
                      {1, 10, 2, 20, 0, 100, 1000, 200, 2000, 0, 3, 30, 4, 40, 0, 300, 3000, 400, 4000, 0});
     test.Run();
   }
+}
+
+// A transposed convolution by definition, [batch, channels, h, w] and [channels, filters / groups, kh, kw].
+struct PlainConvTranspose {
+  Shape x_shape;
+  Shape w_shape;
+  int64_t groups = 1;
+  Ints strides = {1, 1};
+  Ints pads = {0, 0, 0, 0};
+  Ints dilations = {1, 1};
+  Ints output_padding = {0, 0};
+
+  int64_t Output(size_t axis) const {
+    const int at = static_cast<int>(axis) + 2;
+    return strides[axis] * (x_shape[at] - 1) + output_padding[axis] + (w_shape[at] - 1) * dilations[axis] +
+           1 - pads[axis] - pads[axis + 2];
+  }
+  std::vector<double> Run(const std::vector<double>& x, const std::vector<double>& w,
+                          const std::vector<double>& bias) const {
+    const int64_t filters = w_shape[1] * groups;
+    const int64_t channels = x_shape[1] / groups;
+    std::vector<double> y(static_cast<size_t>(x_shape[0] * filters * Output(0) * Output(1)));
+    for (size_t i = 0; i < y.size(); ++i) {
+      y[i] = bias[i / static_cast<size_t>(Output(0) * Output(1)) % static_cast<size_t>(filters)];
+    }
+    for (int64_t element = 0; element < x_shape.num_elements(); ++element) {
+      const int64_t column = element % x_shape[3];
+      const int64_t row = element / x_shape[3] % x_shape[2];
+      const int64_t channel = element / x_shape[3] / x_shape[2] % x_shape[1];
+      const int64_t n = element / x_shape[3] / x_shape[2] / x_shape[1];
+      for (int64_t tap = 0; tap < w_shape[1] * w_shape[2] * w_shape[3]; ++tap) {
+        const int64_t kj = tap % w_shape[3];
+        const int64_t ki = tap / w_shape[3] % w_shape[2];
+        const int64_t f = channel / channels * w_shape[1] + tap / w_shape[3] / w_shape[2];
+        const int64_t i = row * strides[0] - pads[0] + ki * dilations[0];
+        const int64_t j = column * strides[1] - pads[1] + kj * dilations[1];
+        if (i < 0 || i >= Output(0) || j < 0 || j >= Output(1)) continue;
+        y[static_cast<size_t>(((n * filters + f) * Output(0) + i) * Output(1) + j)] +=
+            x[static_cast<size_t>(element)] *
+            w[static_cast<size_t>(channel * w_shape[1] * w_shape[2] * w_shape[3] + tap)];
+      }
+    }
+    return y;
+  }
+  void Check() const {
+    const std::vector<double> x = Pattern(x_shape.num_elements(), 1);
+    const std::vector<double> w = Pattern(w_shape.num_elements(), 2);
+    const std::vector<double> bias = Pattern(w_shape[1] * groups, 3);
+    for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+      OpTester test("ConvTranspose", 22);
+      test.Attr("group", AttributeValue(groups)).Attr("strides", AttributeValue(strides));
+      test.Attr("pads", AttributeValue(pads)).Attr("dilations", AttributeValue(dilations));
+      test.Attr("output_padding", AttributeValue(output_padding));
+      test.FloatInput(type, x_shape, x).FloatInput(type, w_shape, w);
+      test.FloatInput(type, {w_shape[1] * groups}, bias);
+      test.FloatOutput(type, {x_shape[0], w_shape[1] * groups, Output(0), Output(1)}, Run(x, w, bias));
+      test.Run();
+    }
+  }
+};
+
+TEST(ConvTranspose, WindowsApartAndOverlapping) {
+  PlainConvTranspose{{2, 5, 9, 70}, {5, 3, 2, 2}, 1, {2, 2}}.Check();
+  PlainConvTranspose{{1, 4, 40, 33}, {4, 2, 2, 3}, 2, {3, 2}, {1, 1, 1, 0}, {1, 1}, {1, 0}}.Check();
+  PlainConvTranspose{{1, 6, 5, 20}, {6, 9, 3, 3}, 1, {1, 1}, {1, 1, 1, 1}}.Check();
+  PlainConvTranspose{{2, 4, 5, 7}, {4, 10, 4, 5}, 2, {2, 1}, {1, 2, 0, 1}, {2, 1}, {1, 0}}.Check();
+  PlainConvTranspose{{1, 130, 3, 4}, {130, 1, 10, 10}, 1, {10, 10}}.Check();
+}
+
+TEST(LinearAttention, AStateOfAnotherTypeIsRefused) {
+  OpTester test("LinearAttention", 27);
+  test.Attr("q_num_heads", 1).Attr("kv_num_heads", 1).Attr("update_rule", "linear");
+  for (int i = 0; i < 3; ++i) test.FloatInput(DataType::kFloat16, {1, 1, 2}, {1, 2});
+  test.Input<float>({1, 1, 2, 2}, {1, 2, 3, 4});
+  test.UncheckedOutput(ValueType::Tensor(DataType::kFloat16));
+  test.UncheckedOutput(ValueType::Tensor(DataType::kFloat));
+  test.ExpectError(StatusCode::kUnsupported, "the state is float, the tokens are float16");
 }
 
 TEST(MaxPool, CeilModePaddingAndIndices) {
