@@ -13,7 +13,6 @@
 #pragma once
 
 #include "providers/cpu/nbits/nbits_parameters_inl.h"
-#include "providers/cpu/simd/rounded_product_inl.h"
 
 namespace lamina {
 namespace {
@@ -75,7 +74,7 @@ inline void MultiplyGroupInt8(const NBitsFormat& format, const char* group, cons
           constexpr int kZero = (1 << (kBits - 1)) - Isa::template kWeightBias<kBits>;
           sum = __builtin_convertvector(integers[r] - kZero * activation_sum, VecF);
         }
-        total[r] += RoundedProduct(sum, scales * rows.scales[index]);
+        total[r] += sum * (scales * rows.scales[index]);
       }
     }
   }
