@@ -44,6 +44,27 @@ ValueId BeforeCast(const GraphEditor& editor, ValueId x, DataType result_type) {
   return editor.Input(cast, 0);
 }
 
+// Replaces the match, whose nodes the caller has checked, by one normalisation of "x" over the last axis with
+// "scale" and "epsilon". False where types or shapes are not those of such a node.
+bool ReplaceByNorm(GraphEditor& editor, NodeId root, const Match& match, std::string_view suffix,
+                   std::string_view op_type) {
+  const DataType type = editor.Type(editor.Output(root));
+  const ValueId x = BeforeCast(editor, match["x"], type);
+  const ValueId scale = match["scale"];
+  if (!x.valid() || !IsFloat(type) || editor.Type(scale) != type || !IsPerChannel(editor, scale, x) ||
+      !editor.SameShape(x, editor.Output(root))) {
+    return false;
+  }
+  const auto epsilon = static_cast<float>(*editor.Scalar(match["epsilon"]));
+  editor.Replace(root, suffix,
+                 {op_type,
+                  kOnnxDomain,
+                  {x, scale},
+                  {editor.MakeAttribute("axis", int64_t{-1}), editor.MakeAttribute("epsilon", epsilon),
+                   editor.MakeAttribute("stash_type", int64_t{1})}});
+  return true;
+}
+
 // scale * x / sqrt(mean(x^2) + epsilon). Half precision: computed in fp32 and rounded before the scale
 // (Llama) or after it (Gemma; there the casts stay around the fused node).
 class RmsNorm : public Rewrite {
@@ -58,21 +79,7 @@ class RmsNorm : public Rewrite {
   bool Apply(GraphEditor& editor, NodeId root) const override {
     const std::optional<Match> match = FindMatch(editor, pattern_, root);
     if (!match || !IsMeanOfLastAxis(editor, match->node(editor, "mean"))) return false;
-    const DataType type = editor.Type(editor.Output(root));
-    const ValueId x = BeforeCast(editor, (*match)["x"], type);
-    const ValueId scale = (*match)["scale"];
-    if (!x.valid() || !IsFloat(type) || editor.Type(scale) != type || !IsPerChannel(editor, scale, x) ||
-        !editor.SameShape(x, editor.Output(root))) {
-      return false;
-    }
-    const auto epsilon = static_cast<float>(*editor.Scalar((*match)["epsilon"]));
-    editor.Replace(root, "RMSNorm",
-                   {"SimplifiedLayerNormalization",
-                    kOnnxDomain,
-                    {x, scale},
-                    {editor.MakeAttribute("axis", int64_t{-1}), editor.MakeAttribute("epsilon", epsilon),
-                     editor.MakeAttribute("stash_type", int64_t{1})}});
-    return true;
+    return ReplaceByNorm(editor, root, *match, "RMSNorm", "SimplifiedLayerNormalization");
   }
 
  private:
@@ -96,21 +103,7 @@ class LayerNorm : public Rewrite {
         !IsMeanOfLastAxis(editor, match->node(editor, "variance"))) {
       return false;
     }
-    const DataType type = editor.Type(editor.Output(root));
-    const ValueId x = BeforeCast(editor, (*match)["x"], type);
-    const ValueId scale = (*match)["scale"];
-    if (!x.valid() || !IsFloat(type) || editor.Type(scale) != type || !IsPerChannel(editor, scale, x) ||
-        !editor.SameShape(x, editor.Output(root))) {
-      return false;
-    }
-    const auto epsilon = static_cast<float>(*editor.Scalar((*match)["epsilon"]));
-    editor.Replace(root, "LayerNorm",
-                   {"LayerNormalization",
-                    kOnnxDomain,
-                    {x, scale},
-                    {editor.MakeAttribute("axis", int64_t{-1}), editor.MakeAttribute("epsilon", epsilon),
-                     editor.MakeAttribute("stash_type", int64_t{1})}});
-    return true;
+    return ReplaceByNorm(editor, root, *match, "LayerNorm", "LayerNormalization");
   }
 
  private:
