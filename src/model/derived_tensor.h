@@ -74,8 +74,8 @@ Result<DerivedTensorPtr> DeriveCast(DerivedTensorPtr operand, DataType type);
 Result<DerivedTensorPtr> DeriveMultiply(DerivedTensorPtr operand, DerivedTensorPtr factors, int axis);
 
 // Weights [k, n] rounded to nearest for MatMulNBits, in blocks of `block_size` elements of k that share a
-// scale. INVALID_ARGUMENT unless the operand is a floating-point matrix, bits 4 or 8, and the block a power of
-// two of at least 16.
+// scale. INVALID_ARGUMENT unless the operand is a floating-point matrix, bits 4 or 8, and the block a power
+// of two of at least 16.
 struct QuantizedMatrix {
   DerivedTensorPtr packed;
   DerivedTensorPtr scales;

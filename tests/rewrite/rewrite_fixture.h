@@ -46,7 +46,7 @@ class RewriteTest : public ::testing::Test {
   Graph& graph() { return *model_->graph; }
 
   // Dimensions as in files: "batch", "4".
-  ValueId In(std::string_view name, std::vector<std::string> dims, DataType type = DataType::kFloat) {
+  ValueId In(std::string_view name, const std::vector<std::string>& dims, DataType type = DataType::kFloat) {
     SymbolicShape shape;
     for (const std::string& dim : dims) shape.dims.push_back(DimExpr::FromDimParam(dim));
     for (DimExpr& dim : shape.dims) {

@@ -67,9 +67,10 @@ struct GqaInputs {
   const void* q_norm = nullptr;
   const void* k_norm = nullptr;
 
-  // What the operator's specification demands, named as ONNX Runtime names it. Beyond it: without seqlens_k and
-  // total_sequence_length every row has all tokens of past_key (of its row of a bound cache) and the run's; and
-  // cos_cache and sin_cache may be [batch, sequence, pairs], one row for each token, without position_ids.
+  // What the operator's specification demands, named as ONNX Runtime names it. Beyond it: without seqlens_k
+  // and total_sequence_length every row has all tokens of past_key (of its row of a bound cache) and the
+  // run's; and cos_cache and sin_cache may be [batch, sequence, pairs], one row for each token, without
+  // position_ids.
   static Result<GqaInputs> Parse(KernelContext& context, const GqaAttributes& attributes);
 
   // A run without past: every row begins at position 0.

@@ -1,6 +1,7 @@
 // RotaryEmbedding, of com.microsoft and of ai.onnx 23. The two differ in the order of their inputs and in
 // what the caches may look like:
-//   com.microsoft: x, position_ids [1] (offset) or [batch, sequence], cos_cache, sin_cache [positions, pairs];
+//   com.microsoft: x, position_ids [1] (offset) or [batch, sequence], cos_cache, sin_cache [positions,
+//   pairs];
 //                  rewrites also write it without position_ids, like the other
 //   ai.onnx 23:    x, cos_cache, sin_cache, position_ids [batch, sequence] (optional; without it the caches
 //                  are [batch, sequence, pairs])
