@@ -50,7 +50,7 @@ struct Step {
   std::vector<int32_t> dead_after;
   // Bodies of If, Loop and Scan by attribute name.
   std::vector<std::pair<Name, std::unique_ptr<Executable>>> subgraphs;
-  // Which cache of the session's KV layout is bound here (kv_layout.h), or -1.
+  // Which cache of the session's KV layout is bound here (plan/kv_layout.h), or -1.
   int32_t kv_layer = -1;
 
   // Whether the value dies with this step.

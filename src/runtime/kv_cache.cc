@@ -8,32 +8,7 @@
 namespace lamina {
 namespace {
 
-constexpr uint64_t kAlignment = 256;
-constexpr uint64_t kMaxCacheBytes = uint64_t{1} << 50;
-
-uint64_t RoundUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// Product of non-negative factors, saturated above kMaxCacheBytes so that sums cannot overflow.
-uint64_t Product(std::initializer_list<int64_t> factors) {
-  uint64_t product = 1;
-  for (const int64_t factor : factors) {
-    if (__builtin_mul_overflow(product, static_cast<uint64_t>(factor), &product) ||
-        product > kMaxCacheBytes) {
-      product = kMaxCacheBytes + 1;
-    }
-  }
-  return product;
-}
-
 int64_t ElementBytes(DataType type) { return DataTypeBits(type) / 8; }
-
-// Bytes of one sequence's carried state with `past_tokens`.
-Result<Shape> CarriedShape(const KvLayout& layout, const CarriedState& state, int64_t past_tokens) {
-  SymbolValues values;
-  if (!layout.batch_symbol.empty()) values[layout.batch_symbol] = 1;
-  if (!layout.past_symbol.empty()) values[layout.past_symbol] = past_tokens;
-  return state.shape.Evaluate(values);
-}
 
 // Between two places of a device; through the host where that is not its own.
 Status CopyWithin(const SessionDevice& device, const std::byte* from, std::byte* to, uint64_t bytes) {
@@ -53,37 +28,11 @@ Result<std::unique_ptr<KvCacheStorage>> KvCacheStorage::Allocate(const KvLayout&
                                                                  const SessionDevices& devices) {
   std::unique_ptr<KvCacheStorage> cache(new KvCacheStorage(layout, slots, capacity_tokens, devices));
   cache->blocks_.resize(devices.size());
-  // Offsets in the blocks of the devices: per plane, then two per carried state and slot.
-  std::vector<uint64_t> offsets;
-  std::vector<uint64_t> sizes_bytes;
-  const auto add = [&](int32_t device, uint64_t bytes) {
-    uint64_t& block_bytes = cache->blocks_[static_cast<size_t>(device)].size_bytes;
-    offsets.push_back(block_bytes);
-    sizes_bytes.push_back(std::min(RoundUp(bytes), kMaxCacheBytes + kAlignment));
-    block_bytes = std::min(block_bytes + sizes_bytes.back(), 2 * kMaxCacheBytes);
-  };
-  for (const InPlaceKv& layer : layout.in_place) {
-    const int64_t element_bytes = ElementBytes(layer.type);
-    add(layer.device, Product({slots, layer.kv_heads, capacity_tokens, layer.key_head_size, element_bytes}));
-    add(layer.device,
-        Product({slots, layer.kv_heads, capacity_tokens, layer.value_head_size, element_bytes}));
-  }
-  for (const CarriedState& state : layout.carried) {
-    LAMINA_ASSIGN_OR_RETURN(const Shape shape, CarriedShape(layout, state, capacity_tokens));
-    LAMINA_ASSIGN_OR_RETURN(const uint64_t state_bytes, TensorBytes(state.type, shape));
-    for (int buffer = 0; buffer < 2 * slots; ++buffer) add(state.device, state_bytes);
-  }
-  std::vector<bool> has_layers(devices.size(), false);
-  for (const InPlaceKv& layer : layout.in_place) has_layers[static_cast<size_t>(layer.device)] = true;
+  LAMINA_ASSIGN_OR_RETURN(const KvCacheSizes sizes,
+                          SizesOfKvCache(layout, slots, capacity_tokens, devices.size()));
   for (size_t i = 0; i < devices.size(); ++i) {
     Block& block = cache->blocks_[i];
-    const uint64_t rows_offset = block.size_bytes;
-    const bool has_rows = has_layers[i] && !devices[i].is_host();
-    if (has_rows) block.size_bytes += RoundUp(Product({2, slots, sizeof(int32_t)}));
-    if (block.size_bytes > kMaxCacheBytes) {
-      return InvalidArgumentError("a KV cache of {} sequences of {} tokens is too large to address", slots,
-                                  capacity_tokens);
-    }
+    block.size_bytes = sizes.blocks[i].size_bytes;
     if (block.size_bytes == 0) continue;
     Result<void*> memory = devices[i].memory->Reserve(block.size_bytes);
     if (!memory.ok()) {
@@ -92,39 +41,40 @@ Result<std::unique_ptr<KvCacheStorage>> KvCacheStorage::Allocate(const KvLayout&
                                                      capacity_tokens));
     }
     block.memory = static_cast<std::byte*>(*memory);
-    if (has_rows) block.rows = reinterpret_cast<int32_t*>(block.memory + rows_offset);
+    if (sizes.blocks[i].rows) block.rows = reinterpret_cast<int32_t*>(block.memory + *sizes.blocks[i].rows);
     cache->size_bytes_ += block.size_bytes;
   }
 
-  size_t index = 0;
-  const auto take = [&](int32_t device) {
-    return cache->blocks_[static_cast<size_t>(device)].memory + offsets[index++];
+  const auto at = [&](int32_t device, const KvCacheSizes::Piece& piece) {
+    return cache->blocks_[static_cast<size_t>(device)].memory + piece.offset_bytes;
   };
-  const auto plane = [&](int32_t head_size, const InPlaceKv& layer) {
+  const auto plane = [&](int32_t head_size, const InPlaceKv& layer, const KvCacheSizes::Piece& piece) {
     KvPlane made;
-    made.base = take(layer.device);
+    made.base = at(layer.device, piece);
     made.head_size = head_size;
     made.token_stride_bytes = head_size * ElementBytes(layer.type);
     made.head_stride_bytes = made.token_stride_bytes * capacity_tokens;
     made.block_stride_bytes = made.head_stride_bytes * layer.kv_heads;
     return made;
   };
+  size_t next_plane = 0;
   for (const InPlaceKv& layer : layout.in_place) {
     KvView view;
-    view.key = plane(layer.key_head_size, layer);
-    view.value = plane(layer.value_head_size, layer);
+    view.key = plane(layer.key_head_size, layer, sizes.planes[next_plane++]);
+    view.value = plane(layer.value_head_size, layer, sizes.planes[next_plane++]);
     view.type = layer.type;
     view.kv_heads = layer.kv_heads;
     view.block_tokens = capacity_tokens;
     view.capacity_tokens = capacity_tokens;
     cache->views_.push_back(view);
   }
+  size_t next_carried = 0;
   for (const CarriedState& state : layout.carried) {
     std::vector<CarriedBuffers> buffers(static_cast<size_t>(slots));
     for (CarriedBuffers& of_slot : buffers) {
-      of_slot.size_bytes = sizes_bytes[index];
-      of_slot.past = take(state.device);
-      of_slot.present = take(state.device);
+      of_slot.size_bytes = sizes.carried[next_carried].size_bytes;
+      of_slot.past = at(state.device, sizes.carried[next_carried++]);
+      of_slot.present = at(state.device, sizes.carried[next_carried++]);
     }
     cache->carried_.push_back(std::move(buffers));
   }

@@ -10,7 +10,7 @@
 #include "lamina/session.h"
 #include "provider/kv_view.h"
 #include "runtime/executor.h"
-#include "runtime/kv_layout.h"
+#include "plan/kv_layout.h"
 #include "runtime/session_devices.h"
 
 namespace lamina {

@@ -1,6 +1,7 @@
 #include "runtime/session_impl.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -84,20 +85,6 @@ int32_t PositionOf(const Graph& graph, std::span<const ValueId> ids, const std::
     if (graph.value(ids[i]).name == name) return static_cast<int32_t>(i);
   }
   return -1;
-}
-
-std::vector<StatePair> StatePairsOf(const Graph& graph, const DecoderSignature& decoder) {
-  std::vector<StatePair> pairs;
-  const auto add = [&](const DecoderPort& past, const DecoderPort& present) {
-    pairs.push_back(
-        {PositionOf(graph, graph.inputs(), past.name), PositionOf(graph, graph.outputs(), present.name)});
-  };
-  for (const DecoderKvLayer& layer : decoder.kv_layers) {
-    add(layer.past_key, layer.present_key);
-    add(layer.past_value, layer.present_value);
-  }
-  for (const DecoderStateLayer& layer : decoder.state_layers) add(layer.past, layer.present);
-  return pairs;
 }
 
 // The keys are those of genai_config.json.
@@ -328,9 +315,20 @@ Status SessionImpl::CreateKvCaches(const SessionConfig& config) {
   if (!decoder_) return Status();
   const std::vector<StatePair> pairs = StatePairsOf(*model_->graph, *decoder_);
   if (pairs.empty()) return Status();
-  LAMINA_ASSIGN_OR_RETURN(lasting_->kv_layout,
-                          MakeKvLayout(pairs, std::string(decoder_->batch.symbol()),
-                                       std::string(decoder_->past.symbol()), *executable_));
+  std::vector<NodeId> order;
+  std::unordered_map<int32_t, Step*> step_of_node;
+  for (Step& step : executable_->mutable_steps()) {
+    order.push_back(step.id);
+    step_of_node[step.id.index] = &step;
+  }
+  LAMINA_ASSIGN_OR_RETURN(
+      lasting_->kv_layout,
+      MakeKvLayout(*model_->graph, order, pairs, std::string(decoder_->batch.symbol()),
+                   std::string(decoder_->past.symbol()),
+                   [&](NodeId id) -> const KernelDef& { return step_of_node.at(id.index)->info->def; }));
+  for (size_t layer = 0; layer < lasting_->kv_layout.in_place.size(); ++layer) {
+    step_of_node.at(lasting_->kv_layout.in_place[layer].node.index)->kv_layer = static_cast<int32_t>(layer);
+  }
   for (const StatePair& pair : pairs) {
     inputs_in_cache_[static_cast<size_t>(pair.input)] = true;
     outputs_in_cache_[static_cast<size_t>(pair.output)] = true;

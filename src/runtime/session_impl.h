@@ -18,7 +18,7 @@
 #include "runtime/executable.h"
 #include "runtime/executor.h"
 #include "runtime/kv_cache.h"
-#include "runtime/kv_layout.h"
+#include "plan/kv_layout.h"
 #include "runtime/planned_frames.h"
 #include "runtime/session_devices.h"
 #include "weights/constant_table.h"
