@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/optimize.h"
+#include "cli/plan.h"
 #include "cli/run.h"
 #include "cli/show.h"
 #include "cli/synth.h"
@@ -19,10 +20,12 @@ void RegisterAllCommands(Commands& commands) {
   RegisterCheckCommand(commands);
   RegisterShowCommand(commands);
   RegisterOptimizeCommand(commands);
+  RegisterPlanCommand(commands);
   RegisterTokenizeCommand(commands);
   CLI::App& bench = commands.AddGroup("bench", "Measure parts of Lamina");
   RegisterBenchLoadCommand(commands, bench);
   RegisterBenchOffsetsCommand(commands, bench);
+  RegisterBenchPlanCommand(commands, bench);
   RegisterSynthCommand(commands);
   RegisterDevicesCommand(commands);
 }

@@ -13,15 +13,11 @@ namespace {
 
 constexpr int64_t kMaxTokens = std::numeric_limits<int32_t>::max();
 
-Status RefuseDeviceFlags(const ModelFlags& flags) {
-  const auto refuse = [](const char* flag) {
-    return UnsupportedError(
-        "{}: this build runs on the CPU only; planning for and running on GPUs is not available", flag);
-  };
-  if (!flags.gpu_memory.empty()) return refuse("--gpu-memory");
-  if (!flags.gpu_layers.empty()) return refuse("--gpu-layers");
-  if (!flags.devices.empty()) return refuse("--device");
-  return Status();
+Status RefuseDescribedDevices(const ModelFlags& flags) {
+  if (flags.devices.empty()) return Status();
+  return UnsupportedError(
+      "--device {}: nothing can run on a device that is only described; `lamina plan` can plan for it",
+      flags.devices.front());
 }
 
 Status ApplyOptionFlags(const ModelFlags& flags, SessionOptions& options) {
@@ -42,7 +38,13 @@ Status ApplyOptionFlags(const ModelFlags& flags, SessionOptions& options) {
     LAMINA_RETURN_IF_ERROR(
         options.Set("ep.cuda.external_data_loader_reading_threads", flags.reading_threads));
   }
-  return Status();
+  const auto set = [&](const char* flag, const char* key, const std::string& value) -> Status {
+    if (value.empty()) return Status();
+    if (options.Find(key)) return InvalidArgumentError("{} and {} are both set", flag, key);
+    return options.Set(key, value);
+  };
+  LAMINA_RETURN_IF_ERROR(set("--gpu-memory", "session.device_memory_budget", flags.gpu_memory));
+  return set("--gpu-layers", "session.gpu_layers", flags.gpu_layers);
 }
 
 }  // namespace
@@ -109,7 +111,7 @@ Result<int64_t> ParseWholeNumber(const std::string& flag, const std::string& tex
 }
 
 Result<std::shared_ptr<Env>> MakeEnv(const ModelFlags& flags) {
-  LAMINA_RETURN_IF_ERROR(RefuseDeviceFlags(flags));
+  LAMINA_RETURN_IF_ERROR(RefuseDescribedDevices(flags));
   EnvOptions options;
   if (!flags.threads.empty()) {
     LAMINA_ASSIGN_OR_RETURN(const int64_t threads, ParseWholeNumber("--threads", flags.threads, 1, 4096));

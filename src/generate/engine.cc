@@ -56,7 +56,23 @@ Status ConvertToFloat(const Tensor& tensor, int64_t first, int64_t count, float*
   }
 }
 
+int64_t ContextTokens(const EngineOptions& options, const ModelFolder& folder) {
+  if (options.context_length_tokens > 0) return options.context_length_tokens;
+  return folder.context_length_tokens > 0 ? std::min(folder.context_length_tokens, kDefaultContextTokens)
+                                          : kDefaultContextTokens;
+}
+
 }  // namespace
+
+Result<SessionOptions> SessionOptionsOf(const EngineOptions& options, const ModelFolder& folder) {
+  SessionOptions session = options.session;
+  LAMINA_RETURN_IF_ERROR(
+      session.Set("session.context_length", std::to_string(ContextTokens(options, folder))));
+  LAMINA_RETURN_IF_ERROR(session.Set("session.max_batch", std::to_string(options.max_sequences)));
+  LAMINA_RETURN_IF_ERROR(session.Set("session.prefill_chunk", std::to_string(options.prefill_chunk_tokens)));
+  LAMINA_RETURN_IF_ERROR(session.Set("session.last_token_logits", std::to_string(options.max_row_logits)));
+  return session;
+}
 
 Engine::~Engine() = default;
 
@@ -72,22 +88,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(std::shared_ptr<Env> env, const M
     return InvalidArgumentError("logits of a row: expected 1 to the prefill chunk ({} tokens), found {}",
                                 options.prefill_chunk_tokens, options.max_row_logits);
   }
-  engine->context_length_tokens_ = options.context_length_tokens;
-  if (engine->context_length_tokens_ <= 0) {
-    engine->context_length_tokens_ = folder.context_length_tokens > 0
-                                         ? std::min(folder.context_length_tokens, kDefaultContextTokens)
-                                         : kDefaultContextTokens;
-  }
+  engine->context_length_tokens_ = ContextTokens(options, folder);
   engine->prefill_chunk_tokens_ = options.prefill_chunk_tokens;
   engine->max_row_logits_ = options.max_row_logits;
-  SessionOptions session_options = options.session;
-  LAMINA_RETURN_IF_ERROR(
-      session_options.Set("session.context_length", std::to_string(engine->context_length_tokens_)));
-  LAMINA_RETURN_IF_ERROR(session_options.Set("session.max_batch", std::to_string(options.max_sequences)));
-  LAMINA_RETURN_IF_ERROR(
-      session_options.Set("session.prefill_chunk", std::to_string(options.prefill_chunk_tokens)));
-  LAMINA_RETURN_IF_ERROR(
-      session_options.Set("session.last_token_logits", std::to_string(options.max_row_logits)));
+  LAMINA_ASSIGN_OR_RETURN(const SessionOptions session_options, SessionOptionsOf(options, folder));
   LoadOptions decoder_load = load_options;
   decoder_load.decoder_names = folder.decoder_names;
   LAMINA_ASSIGN_OR_RETURN(engine->session_,

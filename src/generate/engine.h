@@ -31,6 +31,9 @@ struct EngineOptions {
   int max_row_logits = 1;
 };
 
+// The options of the session that an engine with these loads.
+Result<SessionOptions> SessionOptionsOf(const EngineOptions& options, const ModelFolder& folder);
+
 struct SequenceId {
   int32_t slot = -1;
   friend bool operator==(SequenceId, SequenceId) = default;

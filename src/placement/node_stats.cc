@@ -73,8 +73,11 @@ Result<NodeMemoryStatsTable> NodeMemoryStatsTable::Parse(std::string_view text) 
 }
 
 Result<NodeMemoryStatsTable> NodeMemoryStatsTable::Read(const std::string& path) {
-  LAMINA_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
-  Result<NodeMemoryStatsTable> table = Parse(text);
+  LAMINA_ASSIGN_OR_RETURN(const std::shared_ptr<const File> file, SystemFiles().Open(path));
+  LAMINA_ASSIGN_OR_RETURN(const MappedRegion region, file->Map(0, file->size_bytes()));
+  const std::span<const std::byte> bytes = region.bytes();
+  Result<NodeMemoryStatsTable> table =
+      Parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   if (!table.ok()) return table.status().WithContext(path);
   return table;
 }

@@ -16,8 +16,8 @@ namespace lamina {
 
 class SizeBasedAccountant : public IResourceAccountant {
  public:
-  // `threshold_bytes`: nothing is no limit. `stats` may be null; with them a node costs what they say (inputs,
-  // initializers, outputs and temporaries) and one that they lack costs nothing.
+  // `threshold_bytes`: nothing is no limit. `stats` may be null; with them a node costs what they say
+  // (inputs, initializers, outputs and temporaries) and one that they lack costs nothing.
   SizeBasedAccountant(std::optional<uint64_t> threshold_bytes,
                       std::shared_ptr<const NodeMemoryStatsTable> stats)
       : threshold_bytes_(threshold_bytes), stats_(std::move(stats)) {}

@@ -89,14 +89,14 @@ uint64_t Product(std::initializer_list<int64_t> factors) {
   return product;
 }
 
+}  // namespace
+
 int32_t PositionOf(const Graph& graph, std::span<const ValueId> ids, const std::string& name) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (graph.value(ids[i]).name == name) return static_cast<int32_t>(i);
   }
   return -1;
 }
-
-}  // namespace
 
 std::vector<StatePair> StatePairsOf(const Graph& graph, const DecoderSignature& decoder) {
   std::vector<StatePair> pairs;

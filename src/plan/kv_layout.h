@@ -68,6 +68,9 @@ struct StatePair {
   int32_t output = -1;
 };
 
+// Where the value called `name` stands among `ids`, or -1.
+int32_t PositionOf(const Graph& graph, std::span<const ValueId> ids, const std::string& name);
+
 // The pairs of a decoder's main graph: keys and values by layer, then its other states.
 std::vector<StatePair> StatePairsOf(const Graph& graph, const DecoderSignature& decoder);
 

@@ -13,7 +13,7 @@
 #include "provider/allocator.h"
 #include "provider/kernel.h"
 #include "provider/kernel_registry.h"
-#include "runtime/copy_schedule.h"
+#include "placement/copy_schedule.h"
 #include "runtime/device_constants.h"
 #include "runtime/session_devices.h"
 #include "weights/constant_table.h"

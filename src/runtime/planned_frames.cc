@@ -34,11 +34,11 @@ class PhasePlanner {
     return Status();
   }
 
-  Result<FramePlan> Plan(int32_t device, const SymbolBounds& bounds) const {
+  Result<FramePlan> Plan(int32_t device, const SymbolBounds& bounds, const ValueSizes& sizes) const {
     FramePlanRequest request;
     request.graph = &graph();
     request.order = order_;
-    request.bounds = bounds;
+    request.sizes = &sizes;
     request.definition = [&](NodeId id) -> const KernelDef& { return StepOf(id).info->def; };
     request.workspace = [&](NodeId id, WorkspaceRequirements& requirements) -> Status {
       const Step& step = StepOf(id);
@@ -47,6 +47,9 @@ class PhasePlanner {
       return step.kernel->DeclareWorkspaceRequirements(info, requirements).WithContext(NodeLabel(*step.node));
     };
     request.outside = [&](ValueId id) { return IsOutside(id, device); };
+    request.runs_here = [&, device](NodeId id) { return StepOf(id).device == device; };
+    request.is_home = [&, device](ValueId id) { return executable_.DeviceOf(id) == device; };
+    request.is_copy = [&](NodeId id) { return IsCopy(*StepOf(id).node); };
     request.live_until = live_until_;
     return PlanFrame(request);
   }
@@ -57,7 +60,7 @@ class PhasePlanner {
   const SessionDevice& DeviceAt(int32_t device) const { return devices_[static_cast<size_t>(device)]; }
 
   bool IsOutside(ValueId id, int32_t device) const {
-    if (executable_.DeviceOf(id) != device || in_cache_(id)) return true;
+    if (in_cache_(id)) return true;
     const ValueInfo& value = graph().value(id);
     // The caller's memory on the host.
     return DeviceAt(device).is_host() && (value.is_graph_input || value.is_graph_output);
@@ -80,21 +83,16 @@ Result<std::unique_ptr<PlannedFrames>> PlannedFrames::Create(const Executable& e
                                                              const DecoderBounds& bounds,
                                                              const std::function<bool(ValueId)>& in_cache) {
   std::unique_ptr<PlannedFrames> frames(new PlannedFrames(bounds, devices));
-  const auto bounds_of = [&](int64_t max_batch, int64_t max_tokens) {
-    SymbolBounds symbols;
-    if (!bounds.batch_symbol.empty()) symbols[bounds.batch_symbol] = {1, max_batch};
-    if (!bounds.sequence_symbol.empty()) symbols[bounds.sequence_symbol] = {1, max_tokens};
-    if (!bounds.past_symbol.empty()) symbols[bounds.past_symbol] = {0, bounds.context_length_tokens - 1};
-    return symbols;
-  };
-  const int64_t chunk = std::min(bounds.prefill_chunk_tokens, bounds.context_length_tokens);
+  const std::vector<Phase> phases = DecoderPhases(bounds);
+  const ValueSizes prefill_sizes(executable.graph(), phases[0].bounds);
+  const ValueSizes decode_sizes(executable.graph(), phases[1].bounds);
   PhasePlanner planner(executable, constants, devices, in_cache);
   LAMINA_RETURN_IF_ERROR(planner.Init());
   for (size_t i = 0; i < devices.size(); ++i) {
     DeviceFrame& frame = frames->frames_[i];
     const auto device = static_cast<int32_t>(i);
-    LAMINA_ASSIGN_OR_RETURN(frame.prefill, planner.Plan(device, bounds_of(1, chunk)));
-    LAMINA_ASSIGN_OR_RETURN(frame.decode, planner.Plan(device, bounds_of(bounds.max_batch, 1)));
+    LAMINA_ASSIGN_OR_RETURN(frame.prefill, planner.Plan(device, phases[0].bounds, prefill_sizes));
+    LAMINA_ASSIGN_OR_RETURN(frame.decode, planner.Plan(device, phases[1].bounds, decode_sizes));
     frame.size_bytes = std::max(frame.prefill.peak_bytes, frame.decode.peak_bytes);
   }
   for (size_t i = 0; i < devices.size(); ++i) {

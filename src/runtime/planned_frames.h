@@ -13,21 +13,12 @@
 
 #include "lamina/status.h"
 #include "plan/frame_planner.h"
+#include "plan/phases.h"
 #include "runtime/executable.h"
 #include "runtime/executor.h"
 #include "runtime/session_devices.h"
 
 namespace lamina {
-
-// Names of the symbols in the model's shapes, empty where the dimension is a constant, and their bounds.
-struct DecoderBounds {
-  std::string batch_symbol;
-  std::string sequence_symbol;
-  std::string past_symbol;
-  int64_t max_batch = 1;
-  int64_t prefill_chunk_tokens = 1;
-  int64_t context_length_tokens = 1;
-};
 
 class PlannedFrames {
  public:

@@ -10,7 +10,7 @@
 #include "lamina/status.h"
 #include "lamina/value.h"
 #include "provider/provider.h"
-#include "runtime/copy_schedule.h"
+#include "placement/copy_schedule.h"
 #include "runtime/session_devices.h"
 
 namespace lamina {

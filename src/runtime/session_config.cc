@@ -44,6 +44,55 @@ std::vector<OptionSpec> Specs() {
        .unit = "caches",
        .range = {0, 4096},
        .meaning = "KV caches that are allocated when the session is loaded"},
+      {.key = "session.max_concurrent_runs",
+       .type = OptionType::kInt,
+       .default_text = "1",
+       .unit = "runs",
+       .range = {1, 4096},
+       .meaning =
+           "Runs of a planned session that may happen at the same time, each with an execution buffer of its "
+           "own; one more waits"},
+      {.key = "session.pre_allocate_execution_buffers",
+       .type = OptionType::kBool,
+       .default_text = "0",
+       .meaning = "Refuse a model whose sizes have no bounds, and let one run more than "
+                  "session.max_concurrent_runs fail instead of wait"},
+      {.key = "session.device_memory_budget",
+       .type = OptionType::kString,
+       .meaning = "Memory that the plan may allocate on each device: gpu:0=6GiB; gpu:1=75%; a bare amount is "
+                  "for every "
+                  "GPU, free-512MiB is relative to what is free",
+       .when_unset = "what is free"},
+      {.key = "session.gpu_layers",
+       .type = OptionType::kString,
+       .meaning =
+           "How many of the last layers to place on accelerators, or all; more than the layers includes the "
+           "head. A budget that is too small for them is an error",
+       .when_unset = "as many as fit"},
+      {.key = "session.resource_cuda_partitioning_settings",
+       .type = OptionType::kString,
+       .meaning = "LIMIT_KB,STATS_FILE: place nodes in their order until their estimated cost exceeds the "
+                  "limit; the "
+                  "file has statistics that session.collect_node_memory_stats_to_file wrote",
+       .when_unset = "not used"},
+      {.key = "session.collect_node_memory_stats_to_file",
+       .type = OptionType::kString,
+       .meaning = "Write the memory that each node used, largest over all runs, to this file (beside the "
+                  "model where the "
+                  "path is relative) when the session ends",
+       .when_unset = "not written"},
+      {.key = "session.max_shape_override",
+       .type = OptionType::kString,
+       .meaning =
+           "Largest shapes of inputs, name:[d0,d1]; name2:[]: bounds for models whose shapes have none",
+       .when_unset = "none"},
+      {.key = "session.plan_effort",
+       .type = OptionType::kInt,
+       .default_text = "4",
+       .range = {0, 1'000'000},
+       .meaning = "Limit of the search for a smaller layout of buffers, in units of 10,000 nodes; 0: the "
+                  "first layouts "
+                  "only"},
       {.key = "session.disable_prepacking",
        .type = OptionType::kBool,
        .default_text = "0",
@@ -178,6 +227,17 @@ Result<SessionConfig> SessionConfig::FromOptions(const SessionOptions& options) 
   config.max_batch = static_cast<int>(values.Int("session.max_batch"));
   config.prefill_chunk_tokens = static_cast<int>(values.Int("session.prefill_chunk"));
   config.max_kv_caches = static_cast<int>(values.Int("session.max_kv_caches"));
+  config.max_concurrent_runs = static_cast<int>(values.Int("session.max_concurrent_runs"));
+  config.pre_allocate_execution_buffers = values.Bool("session.pre_allocate_execution_buffers");
+  const auto text = [&](std::string_view key) {
+    return values.HasValue(key) ? values.Text(key) : std::string();
+  };
+  config.device_memory_budget = text("session.device_memory_budget");
+  config.gpu_layers = text("session.gpu_layers");
+  config.partitioning_settings = text("session.resource_cuda_partitioning_settings");
+  config.node_stats_file = text("session.collect_node_memory_stats_to_file");
+  config.max_shape_override = text("session.max_shape_override");
+  config.plan_effort = values.Int("session.plan_effort");
   config.prepack = !values.Bool("session.disable_prepacking");
   config.external_data_strict = values.Bool("session.external_data_strict");
   config.verify_checksums = values.Bool("session.verify_checksums");

@@ -19,6 +19,15 @@ struct SessionConfig {
   int max_batch = 1;
   int prefill_chunk_tokens = 512;
   int max_kv_caches = 1;
+  int max_concurrent_runs = 1;
+  bool pre_allocate_execution_buffers = false;
+  // As given; empty: not set.
+  std::string device_memory_budget;
+  std::string gpu_layers;
+  std::string partitioning_settings;  // session.resource_cuda_partitioning_settings
+  std::string node_stats_file;        // session.collect_node_memory_stats_to_file
+  std::string max_shape_override;
+  int64_t plan_effort = 4;
   bool prepack = true;
   bool external_data_strict = false;
   bool verify_checksums = false;

@@ -7,26 +7,15 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
-#include "model/decoder_contract.h"
-#include "model/function_inliner.h"
-#include "model/shape_inference/shape_inference.h"
 #include "placement/layer_rules.h"
 #include "placement/partitioner.h"
-#include "rewrite/last_token_logits.h"
-#include "rewrite/rewriter.h"
-#include "runtime/constant_evaluator.h"
+#include "runtime/model_preparation.h"
 #include "runtime/planned_frames.h"
 #include "runtime/session_config.h"
 #include "weights/external_data.h"
 
 namespace lamina {
 namespace {
-
-constexpr int kDefaultContextTokens = 4096;
-
-int ContextLength(const SessionConfig& config) {
-  return config.context_length_tokens > 0 ? config.context_length_tokens : kDefaultContextTokens;
-}
 
 // Bounds of a decoder's runs of `batch` sequences with `tokens` each.
 SymbolBounds DecodeBounds(const DecoderSignature& decoder, int64_t batch, int64_t tokens,
@@ -80,34 +69,6 @@ std::string SpecText(const ValueSpec& spec) {
   return text + "]";
 }
 
-int32_t PositionOf(const Graph& graph, std::span<const ValueId> ids, const std::string& name) {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (graph.value(ids[i]).name == name) return static_cast<int32_t>(i);
-  }
-  return -1;
-}
-
-// The keys are those of genai_config.json.
-DecoderNames NamesFrom(const std::map<std::string, std::string>& given) {
-  DecoderNames names;
-  const auto take = [&](const char* key, std::string& name) {
-    const auto found = given.find(key);
-    if (found != given.end() && !found->second.empty()) name = found->second;
-  };
-  take("input_ids", names.input_ids);
-  take("inputs_embeds", names.inputs_embeds);
-  take("attention_mask", names.attention_mask);
-  take("position_ids", names.position_ids);
-  take("past_key_names", names.past_key);
-  take("past_value_names", names.past_value);
-  take("past_conv_names", names.past_conv);
-  take("logits", names.logits);
-  take("present_key_names", names.present_key);
-  take("present_value_names", names.present_value);
-  take("present_conv_names", names.present_conv);
-  return names;
-}
-
 }  // namespace
 
 // Reusable memory for one run, given back at the end.
@@ -157,10 +118,14 @@ Result<std::unique_ptr<SessionImpl>> SessionImpl::Create(std::shared_ptr<Env> en
 Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_options) {
   LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options));
   const int64_t plan_start_ns = SystemClock().NowNs();
-  LAMINA_RETURN_IF_ERROR(InlineFunctions(*model_));
   LAMINA_ASSIGN_OR_RETURN(
       external_data_, ExternalData::Open(*model_, {config.external_data_strict, config.verify_checksums}));
-  LAMINA_RETURN_IF_ERROR(InferTypes(config, load_options));
+  LAMINA_ASSIGN_OR_RETURN(
+      PreparedModel prepared,
+      PrepareModel(lasting_->env, *model_, config, load_options,
+                   [this](const Initializer& initializer) { return external_data_->Map(initializer); }));
+  decoder_ = std::move(prepared.decoder);
+  not_a_decoder_ = prepared.not_a_decoder;
   LAMINA_ASSIGN_OR_RETURN(constants_,
                           ConstantTable::Build(*model_->graph, [this](const Initializer& initializer) {
                             return external_data_->Map(initializer);
@@ -205,30 +170,6 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   load_stats_.prepacked_bytes = prepacked_.total_bytes();
   load_stats_.load_plan_ns = prepack_start_ns - plan_start_ns;
   load_stats_.load_prepack_ns = prepack_end_ns - prepack_start_ns;
-  return Status();
-}
-
-Status SessionImpl::InferTypes(const SessionConfig& config, const LoadOptions& load_options) {
-  InferenceOptions inference;
-  inference.read_external = [this](const Initializer& initializer) {
-    return external_data_->Map(initializer);
-  };
-  const DecoderNames names = NamesFrom(load_options.decoder_names);
-  not_a_decoder_ = FindDecoderSignature(*model_, names).status();
-  if (not_a_decoder_.ok()) {
-    LAMINA_ASSIGN_OR_RETURN(decoder_, InferDecoder(*model_, names, inference));
-  } else {
-    LAMINA_RETURN_IF_ERROR(InferShapes(*model_, inference));
-  }
-  SessionConstantEvaluator evaluator(lasting_->env);
-  LAMINA_RETURN_IF_ERROR(
-      ApplyRewrites(*model_, {config.disabled_rewrites, inference.read_external, &evaluator}).status());
-  if (!decoder_) return Status();
-  if (config.last_token_logits > 0) {
-    const Graph& graph = *model_->graph;
-    KeepLastTokenLogits(*model_, PositionOf(graph, graph.outputs(), decoder_->logits.name),
-                        config.last_token_logits);
-  }
   return Status();
 }
 
@@ -327,7 +268,17 @@ Status SessionImpl::CreateKvCaches(const SessionConfig& config) {
                    std::string(decoder_->past.symbol()),
                    [&](NodeId id) -> const KernelDef& { return step_of_node.at(id.index)->info->def; }));
   for (size_t layer = 0; layer < lasting_->kv_layout.in_place.size(); ++layer) {
-    step_of_node.at(lasting_->kv_layout.in_place[layer].node.index)->kv_layer = static_cast<int32_t>(layer);
+    InPlaceKv& in_place = lasting_->kv_layout.in_place[layer];
+    Step& step = *step_of_node.at(in_place.node.index);
+    step.kv_layer = static_cast<int32_t>(layer);
+    in_place.device = step.device;
+  }
+  for (CarriedState& state : lasting_->kv_layout.carried) {
+    state.device =
+        executable_->DeviceOf(model_->graph->inputs()[static_cast<size_t>(state.input)]);
+    if (executable_->DeviceOf(model_->graph->outputs()[static_cast<size_t>(state.output)]) != state.device) {
+      state.device = executable_->host();
+    }
   }
   for (const StatePair& pair : pairs) {
     inputs_in_cache_[static_cast<size_t>(pair.input)] = true;

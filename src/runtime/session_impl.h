@@ -63,7 +63,6 @@ class SessionImpl {
   class StorageLease;
 
   Status Load(const SessionOptions& options, const LoadOptions& load_options);
-  Status InferTypes(const SessionConfig& config, const LoadOptions& load_options);
   // Decides where nodes run and makes the graph ready for it. Nothing where the host is the only device.
   Status PlaceNodes(const SessionConfig& config);
   // Inputs and outputs that a KV cache can hold, as values of the graph: a past, its present, and so on.

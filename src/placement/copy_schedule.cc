@@ -1,4 +1,4 @@
-#include "runtime/copy_schedule.h"
+#include "placement/copy_schedule.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,0 +1,138 @@
+#include "runtime/plan_model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "model/onnx/model_reader.h"
+#include "plan/generic_host_half.h"
+#include "runtime/env_impl.h"
+#include "weights/external_data.h"
+
+namespace lamina {
+namespace {
+
+uint64_t UsableBytes(const DeviceDescription& device) {
+  return device.memory_bytes - std::min(device.reserved_bytes, device.memory_bytes);
+}
+
+void AddCpu(const Env& env, PlanDevices& plan_devices) {
+  ExecutionProvider& cpu = env.impl().cpu();
+  plan_devices.devices.push_back({cpu.devices().front(), &cpu});
+  plan_devices.free_bytes.push_back(0);
+}
+
+Status AddPresent(const Env& env, PlanDevices& plan_devices) {
+  std::map<DeviceKind, int16_t> next_ordinal;
+  for (const auto& factory : env.impl().ProviderFactories()) {
+    if (factory->device_kind() == DeviceKind::kCpu) continue;
+    int16_t& ordinal = next_ordinal[factory->device_kind()];
+    LAMINA_ASSIGN_OR_RETURN(std::shared_ptr<ExecutionProvider> provider, factory->Create({{}, ordinal}));
+    for (const DeviceDescription& device : provider->devices()) {
+      plan_devices.devices.push_back({device, provider.get()});
+      plan_devices.free_bytes.push_back(
+          provider->available_resource_bytes(device.device).value_or(UsableBytes(device)));
+      ++ordinal;
+    }
+    plan_devices.owned.push_back(std::move(provider));
+  }
+  return Status();
+}
+
+Status AddDescribed(const Env& env, std::span<const DeviceDescription> described, PlanDevices& plan_devices) {
+  std::map<std::string, std::shared_ptr<ProviderHostHalf>> halves;
+  for (const auto& factory : env.impl().ProviderFactories()) {
+    if (factory->device_kind() == DeviceKind::kCpu) continue;
+    LAMINA_ASSIGN_OR_RETURN(halves[std::string(factory->name())], factory->Create({}));
+  }
+  for (const DeviceDescription& device : described) {
+    std::shared_ptr<ProviderHostHalf>& half = halves[device.provider];
+    if (!half) {
+      half = std::make_shared<GenericHostHalf>(device.provider, device.vendor, device.device.kind,
+                                               env.impl().cpu().kernel_registry());
+    }
+    plan_devices.devices.push_back({device, half.get()});
+    plan_devices.free_bytes.push_back(UsableBytes(device));
+  }
+  for (auto& [name, half] : halves) plan_devices.owned.push_back(std::move(half));
+  return Status();
+}
+
+}  // namespace
+
+Result<PlanDevices> DevicesForPlan(const Env& env, std::span<const DeviceDescription> described) {
+  PlanDevices plan_devices;
+  LAMINA_RETURN_IF_ERROR(described.empty() ? AddPresent(env, plan_devices)
+                                           : AddDescribed(env, described, plan_devices));
+  AddCpu(env, plan_devices);
+  return plan_devices;
+}
+
+Result<PlanSettings> PlanSettingsOf(const SessionConfig& config, const std::string& folder) {
+  PlanSettings settings;
+  settings.context_tokens = ContextLength(config);
+  settings.max_batch = config.max_batch;
+  settings.prefill_chunk_tokens = config.prefill_chunk_tokens;
+  settings.frames = config.max_concurrent_runs;
+  settings.kv_caches = config.max_kv_caches;
+  settings.prepack = config.prepack;
+  settings.offsets.effort = config.plan_effort;
+  LAMINA_ASSIGN_OR_RETURN(settings.max_shapes, ParseShapeOverrides(config.max_shape_override));
+  LAMINA_ASSIGN_OR_RETURN(settings.budgets, ParseDeviceBudgets(config.device_memory_budget));
+  if (!config.gpu_layers.empty()) {
+    const Result<GpuLayers> layers = GpuLayers::Parse(config.gpu_layers);
+    if (!layers.ok()) return layers.status().WithContext("session.gpu_layers");
+    settings.gpu_layers = *layers;
+  }
+  if (!config.partitioning_settings.empty()) {
+    LAMINA_ASSIGN_OR_RETURN(settings.partitioning, ParsePartitioningSettings(config.partitioning_settings));
+    if (!settings.partitioning->stats_file.empty()) {
+      const std::filesystem::path file(settings.partitioning->stats_file);
+      const std::string path =
+          file.is_absolute() ? file.string() : (std::filesystem::path(folder) / file).string();
+      LAMINA_ASSIGN_OR_RETURN(NodeMemoryStatsTable stats, NodeMemoryStatsTable::Read(path));
+      settings.node_stats = std::make_shared<const NodeMemoryStatsTable>(std::move(stats));
+    }
+  }
+  return settings;
+}
+
+Result<std::unique_ptr<ModelPlan>> PlanModel(const Env& env, const std::string& path,
+                                             const PlanModelOptions& options) {
+  LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options.session));
+  auto made = std::make_unique<ModelPlan>();
+  const Clock& clock = SystemClock();
+  const int64_t start_ns = clock.NowNs();
+  LAMINA_ASSIGN_OR_RETURN(made->model, ReadModel(path));
+  const int64_t parsed_ns = clock.NowNs();
+  LAMINA_ASSIGN_OR_RETURN(
+      const std::shared_ptr<ExternalData> data,
+      ExternalData::Open(*made->model, {config.external_data_strict, /*verify_checksums=*/false}));
+  const auto read = [&](const Initializer& initializer) { return data->Map(initializer); };
+  Result<PreparedModel> prepared = PrepareModel(*made->model, config, options.load, read);
+  if (!prepared.ok()) return prepared.status().WithContext(path);
+  made->prepared = *std::move(prepared);
+  made->constants = std::make_unique<PlanningConstants>(*made->model->graph, read);
+  LAMINA_ASSIGN_OR_RETURN(made->devices, DevicesForPlan(env, options.described));
+
+  PlanRequest request;
+  request.graph = made->model->graph.get();
+  request.decoder = made->prepared.decoder ? &*made->prepared.decoder : nullptr;
+  request.devices = made->devices.devices;
+  request.free_bytes = made->devices.free_bytes;
+  request.constants = made->constants.get();
+  LAMINA_ASSIGN_OR_RETURN(request.settings, PlanSettingsOf(config, made->model->folder));
+  if (options.largest_context_tokens && request.decoder) {
+    LAMINA_ASSIGN_OR_RETURN(request.settings.context_tokens,
+                            LargestContext(request, *options.largest_context_tokens));
+  }
+  LAMINA_ASSIGN_OR_RETURN(made->planned, MakePlan(request));
+  made->parse_ns = parsed_ns - start_ns;
+  made->plan_ns = clock.NowNs() - parsed_ns;
+  return made;
+}
+
+}  // namespace lamina
