@@ -41,8 +41,8 @@ struct FramePlanRequest {
   // is made in its memory (for an input of the graph: lies there). Null: all of them.
   std::function<bool(NodeId)> runs_here;
   std::function<bool(ValueId)> is_home;
-  // Whether the value is read in the device's memory by this use: such values of other devices get a place for
-  // a copy. Null: the graph has nodes that copy, every value lies on one device.
+  // Whether the value is read in the device's memory by this use: such values of other devices get a place
+  // for a copy. Null: the graph has nodes that copy, every value lies on one device.
   std::function<bool(ValueId, const Use&)> reads_here;
   // Whether a node brings its input from another device's memory; null: none does.
   std::function<bool(NodeId)> is_copy;

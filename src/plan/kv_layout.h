@@ -75,7 +75,8 @@ int32_t PositionOf(const Graph& graph, std::span<const ValueId> ids, const std::
 std::vector<StatePair> StatePairsOf(const Graph& graph, const DecoderSignature& decoder);
 
 // Finds the layout of the main graph for the given pairs. `definition_of` a node is that of the kernel that
-// runs it. All is on device 0: the caller, who knows the placement, says otherwise. UNSUPPORTED where a carried state has a dimension that is neither constant, batch nor past.
+// runs it. All is on device 0: the caller, who knows the placement, says otherwise. UNSUPPORTED where a
+// carried state has a dimension that is neither constant, batch nor past.
 Result<KvLayout> MakeKvLayout(const Graph& graph, std::span<const NodeId> order,
                               const std::vector<StatePair>& pairs, std::string batch_symbol,
                               std::string past_symbol,

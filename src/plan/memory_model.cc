@@ -213,7 +213,9 @@ FramePlanRequest MemoryModel::FrameRequest(const Placement& placement, const Val
   };
   frame.runs_here = [&placement, device](NodeId id) { return placement.DeviceOf(id) == device; };
   frame.is_home = [&locations, device](ValueId id) { return locations.Home(id) == device; };
-  frame.reads_here = [&locations, device](ValueId, const Use& use) { return locations.ReadAt(use) == device; };
+  frame.reads_here = [&locations, device](ValueId, const Use& use) {
+    return locations.ReadAt(use) == device;
+  };
   if (device != host()) frame.live_until = outputs_live_until_;
   frame.skip_unbounded = request_.skip_unbounded;
   frame.planner = request_.planner;

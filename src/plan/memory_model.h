@@ -16,6 +16,7 @@
 #include "lamina/status.h"
 #include "memory/offset_planner.h"
 #include "model/graph.h"
+#include "placement/cut_edges.h"
 #include "placement/placement.h"
 #include "plan/frame_planner.h"
 #include "plan/kv_layout.h"
@@ -39,9 +40,9 @@ struct WeightPiece {
 
 struct DeviceNeed {
   std::vector<WeightPiece> weights;
-  uint64_t weights_bytes = 0;     // of the block; on the host: of packed weights
-  uint64_t mapped_bytes = 0;      // on the host: of the others
-  uint64_t kv_cache_bytes = 0;    // of one cache
+  uint64_t weights_bytes = 0;   // of the block; on the host: of packed weights
+  uint64_t mapped_bytes = 0;    // on the host: of the others
+  uint64_t kv_cache_bytes = 0;  // of one cache
   std::vector<std::pair<NodeId, uint64_t>> kv_bytes_by_node;
   uint64_t execution_bytes = 0;   // of one frame
   FrameShares shares;             // of the phase that fills the frame most

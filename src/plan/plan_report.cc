@@ -152,8 +152,7 @@ class PlanReport {
 
   void AddPlacement() {
     for (const CutEdge& edge : planned_.placement.cut_edges) {
-      plan_.cut_edges.push_back(
-          {graph_.value(edge.value).name.str(), NameOf(edge.from), NameOf(edge.to), edge.bytes});
+      plan_.cut_edges.push_back({edge.name, NameOf(edge.from), NameOf(edge.to), edge.bytes});
     }
     for (const PlacementFallback& fallback : planned_.placement.fallbacks) {
       const PlacementDevice& wanted = request_.devices[static_cast<size_t>(fallback.wanted)];

@@ -274,8 +274,7 @@ Status SessionImpl::CreateKvCaches(const SessionConfig& config) {
     in_place.device = step.device;
   }
   for (CarriedState& state : lasting_->kv_layout.carried) {
-    state.device =
-        executable_->DeviceOf(model_->graph->inputs()[static_cast<size_t>(state.input)]);
+    state.device = executable_->DeviceOf(model_->graph->inputs()[static_cast<size_t>(state.input)]);
     if (executable_->DeviceOf(model_->graph->outputs()[static_cast<size_t>(state.output)]) != state.device) {
       state.device = executable_->host();
     }
