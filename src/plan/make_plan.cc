@@ -6,6 +6,8 @@
 #include "base/byte_size.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "placement/apply_placement.h"
+#include "placement/copy_schedule.h"
 #include "placement/cut_edges.h"
 #include "placement/designator.h"
 #include "placement/layers.h"
@@ -58,6 +60,7 @@ class PlanMaker {
     }
     LAMINA_RETURN_IF_ERROR(status);
     result_.plan.planned = !estimate;
+    if (request_.applied && host() > 0) LAMINA_RETURN_IF_ERROR(Apply());
     LAMINA_RETURN_IF_ERROR(CheckLayouts());
     LAMINA_RETURN_IF_ERROR(Report());
     return std::move(result_);
@@ -136,7 +139,7 @@ class PlanMaker {
     partition.devices = request_.devices;
     partition.constants = request_.constants;
     partition.bounds = result_.phases.front().bounds;
-    partition.rules = settings_.rules;
+    partition.rules = settings_.rules.get();
     partition.allow_unmatched_devices = settings_.allow_unmatched_devices;
     partition.disable_cpu_fallback = settings_.disable_cpu_fallback;
     partition.cached_values = cached_values_;
@@ -193,8 +196,7 @@ class PlanMaker {
     return Status();
   }
 
-  // Chooses the placement and works out what every device needs.
-  Status Fit(bool estimate) {
+  MemoryModelRequest MemoryRequest(bool estimate) const {
     MemoryModelRequest memory;
     memory.graph = &graph_;
     memory.order = result_.order;
@@ -210,16 +212,62 @@ class PlanMaker {
     memory.kv_caches = settings_.kv_caches;
     memory.skip_unbounded = estimate;
     memory.planner = settings_.offsets;
-    const MemoryModel model(memory);
-    result_.needs.clear();
+    return memory;
+  }
+
+  // Chooses the placement and works out what every device needs.
+  Status Fit(bool estimate) {
+    const MemoryModel model(MemoryRequest(estimate));
     if (host() == 0 || settings_.partitioning) {
       result_.placement = all_on_.front();
     } else {
       LAMINA_RETURN_IF_ERROR(FitUnits(model));
     }
+    return FindNeeds(model, result_.placement);
+  }
+
+  Status FindNeeds(const MemoryModel& model, const Placement& placement) {
+    result_.needs.clear();
     for (int32_t device = 0; device <= host(); ++device) {
-      LAMINA_ASSIGN_OR_RETURN(DeviceNeed need, model.Need(result_.placement, device));
+      LAMINA_ASSIGN_OR_RETURN(DeviceNeed need, model.Need(placement, device));
       result_.needs.push_back(std::move(need));
+    }
+    return Status();
+  }
+
+  // Makes the graph ready to run where it was placed, and plans what it has become.
+  Status Apply() {
+    LAMINA_ASSIGN_OR_RETURN(result_.placed,
+                            ApplyPlacement(*request_.applied, result_.placement, request_.devices,
+                                           *request_.constants, cached_values_));
+    LAMINA_ASSIGN_OR_RETURN(result_.order, ExecutionOrder(graph_));
+    const PlacedGraph& placed = *result_.placed;
+    const CopySchedule copies = ScheduleCopies(graph_, result_.order, placed, host());
+    sizes_.clear();
+    for (const Phase& phase : result_.phases) sizes_.emplace_back(graph_, phase.bounds);
+    demands_ = std::make_unique<NodeDemands>(graph_, request_.devices, *request_.constants, sizes_,
+                                             settings_.prepack);
+    result_.placement.nodes.resize(graph_.nodes().size());
+    for (size_t i = 0; i < result_.placement.nodes.size(); ++i) {
+      result_.placement.nodes[i].device = placed.node_device[i];
+      result_.placement.nodes[i].kernel = placed.kernels[i];
+      result_.placement.nodes[i].with_casts = false;
+    }
+    for (InPlaceKv& layer : result_.kv.in_place) layer.device = placed.DeviceOf(layer.node);
+    for (CarriedState& state : result_.kv.carried) {
+      state.device = placed.DeviceOf(graph_.inputs()[static_cast<size_t>(state.input)]);
+      const ValueId output = graph_.outputs()[static_cast<size_t>(state.output)];
+      if (placed.DeviceOf(output) != state.device) state.device = host();
+    }
+    MemoryModelRequest memory = MemoryRequest(!result_.plan.planned);
+    memory.placed = &placed;
+    memory.copies = &copies;
+    LAMINA_RETURN_IF_ERROR(FindNeeds(MemoryModel(memory), result_.placement));
+    for (int32_t device = 0; device < host(); ++device) {
+      const auto index = static_cast<size_t>(device);
+      if (settings_.partitioning || result_.needs[index].allocated_bytes <= budgets_[index]) continue;
+      return MemoryShortageError(graph_, DescriptionAt(index), result_.needs[index], budgets_[index],
+                                 settings_.kv_caches, settings_.frames);
     }
     return Status();
   }

@@ -13,6 +13,7 @@
 #include "memory/offset_planner.h"
 #include "model/decoder_contract.h"
 #include "model/graph.h"
+#include "placement/apply_placement.h"
 #include "placement/layer_rules.h"
 #include "placement/node_stats.h"
 #include "placement/placement.h"
@@ -45,13 +46,16 @@ struct PlanSettings {
   std::shared_ptr<const NodeMemoryStatsTable> node_stats;
   std::string accounted_provider = "cuda";
 
-  const LayerRules* rules = nullptr;
+  std::shared_ptr<const LayerRules> rules;  // null: none
   bool allow_unmatched_devices = false;
   bool disable_cpu_fallback = false;
   OffsetPlannerOptions offsets;
 };
 
 struct PlanRequest {
+  // Null, or `graph`: it then gets the casts and copies of its placement, and the plan is that of the result.
+  // Otherwise the plan foresees them.
+  Graph* applied = nullptr;
   const Graph* graph = nullptr;               // shapes inferred
   const DecoderSignature* decoder = nullptr;  // null: no language model
   std::span<const PlacementDevice> devices;   // accelerators in order of priority, the host last
@@ -64,6 +68,8 @@ struct PlanRequest {
 struct PlannedGraph {
   Plan plan;
   Placement placement;
+  // Where the graph was changed for it (PlanRequest::applied): the placement of what it is then.
+  std::optional<PlacedGraph> placed;
   std::vector<NodeId> order;
   KvLayout kv;
   std::vector<Phase> phases;

@@ -41,13 +41,14 @@ MemoryModel::MemoryModel(const MemoryModelRequest& request) : request_(request) 
   is_cached_.assign(request_.graph->values().size(), false);
   for (const ValueId id : request_.cached_values) is_cached_[static_cast<size_t>(id.index)] = true;
   // Outputs of the graph are fetched after the last step.
-  outputs_live_until_.assign(request_.graph->values().size(), 0);
+  if (request_.copies) live_until_ = request_.copies->live_until;
+  live_until_.resize(request_.graph->values().size(), 0);
   for (const ValueId id : request_.graph->outputs()) {
-    outputs_live_until_[static_cast<size_t>(id.index)] = static_cast<int64_t>(request_.order.size());
+    live_until_[static_cast<size_t>(id.index)] = static_cast<int64_t>(request_.order.size());
   }
   if (!request_.kv || request_.kv->empty() || request_.kv_caches == 0) return;
   const Result<KvCacheSizes> sizes =
-      SizesOfKvCache(*request_.kv, request_.max_batch, request_.context_tokens, /*num_devices=*/1);
+      SizesOfKvCache(*request_.kv, request_.max_batch, request_.context_tokens, request_.devices.size());
   if (!sizes.ok()) {
     kv_status_ = sizes.status();
     return;
@@ -73,8 +74,7 @@ NodeId MemoryModel::HolderOf(const CarriedState& state) const {
 }
 
 Result<const NodeDemand*> MemoryModel::DemandOf(const Placement& placement, NodeId node) const {
-  const NodePlacement& at = placement.nodes[static_cast<size_t>(node.index)];
-  return request_.demands->Of(node, at.device, at.kernel);
+  return request_.demands->Of(node, placement.nodes[static_cast<size_t>(node.index)]);
 }
 
 Result<std::vector<WeightPiece>> MemoryModel::Weights(const Placement& placement, int32_t device) const {
@@ -153,6 +153,11 @@ std::vector<std::pair<NodeId, uint64_t>> MemoryModel::KvOn(const Placement& plac
 }
 
 uint64_t MemoryModel::KvCacheBytes(const Placement& placement, int32_t device) const {
+  if (request_.placed && !kv_bytes_.empty()) {
+    const Result<KvCacheSizes> sizes =
+        SizesOfKvCache(*request_.kv, request_.max_batch, request_.context_tokens, request_.devices.size());
+    return sizes.ok() ? sizes->blocks[static_cast<size_t>(device)].size_bytes : 0;
+  }
   uint64_t bytes = 0;
   bool in_place = false;
   for (const auto& [node, of_node] : KvOn(placement, device)) bytes += of_node;
@@ -201,6 +206,11 @@ FramePlanRequest MemoryModel::FrameRequest(const Placement& placement, const Val
     return kernel ? kernel->def : fused;
   };
   frame.workspace = [this, &placement, phase](NodeId id, WorkspaceRequirements& requirements) -> Status {
+    const Node& node = request_.graph->node(id);
+    if (!request_.skip_unbounded && !node.Subgraphs().empty()) {
+      return UnsupportedError("node '{}' ({}) has subgraphs, which are not planned", node.name.view(),
+                              node.op_type.view());
+    }
     LAMINA_ASSIGN_OR_RETURN(const NodeDemand* demand, DemandOf(placement, id));
     requirements = demand->workspace[phase];
     return Status();
@@ -212,11 +222,16 @@ FramePlanRequest MemoryModel::FrameRequest(const Placement& placement, const Val
     return is_cached_[static_cast<size_t>(id.index)] || (is_callers && device == host());
   };
   frame.runs_here = [&placement, device](NodeId id) { return placement.DeviceOf(id) == device; };
-  frame.is_home = [&locations, device](ValueId id) { return locations.Home(id) == device; };
-  frame.reads_here = [&locations, device](ValueId, const Use& use) {
-    return locations.ReadAt(use) == device;
-  };
-  if (device != host()) frame.live_until = outputs_live_until_;
+  if (const PlacedGraph* placed = request_.placed) {
+    frame.is_home = [placed, device](ValueId id) { return placed->DeviceOf(id) == device; };
+    frame.is_copy = [this](NodeId id) { return IsCopy(request_.graph->node(id)); };
+  } else {
+    frame.is_home = [&locations, device](ValueId id) { return locations.Home(id) == device; };
+    frame.reads_here = [&locations, device](ValueId, const Use& use) {
+      return locations.ReadAt(use) == device;
+    };
+  }
+  frame.live_until = live_until_;
   frame.skip_unbounded = request_.skip_unbounded;
   frame.planner = request_.planner;
   return frame;

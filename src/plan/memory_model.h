@@ -16,6 +16,8 @@
 #include "lamina/status.h"
 #include "memory/offset_planner.h"
 #include "model/graph.h"
+#include "placement/apply_placement.h"
+#include "placement/copy_schedule.h"
 #include "placement/cut_edges.h"
 #include "placement/placement.h"
 #include "plan/frame_planner.h"
@@ -64,6 +66,9 @@ struct MemoryModelRequest {
   int64_t context_tokens = 0;
   int frames = 1;
   int kv_caches = 1;
+  // Where the graph has the copies of its placement: its values, and when copies are done. Else null.
+  const PlacedGraph* placed = nullptr;
+  const CopySchedule* copies = nullptr;
   bool skip_unbounded = false;  // sizes are an estimate: what has no bound takes nothing
   OffsetPlannerOptions planner;
 };
@@ -104,8 +109,8 @@ class MemoryModel {
   const MemoryModelRequest request_;
   Status kv_status_;
   std::vector<std::pair<NodeId, uint64_t>> kv_bytes_;
-  std::vector<bool> is_cached_;  // by value index
-  std::vector<int64_t> outputs_live_until_;
+  std::vector<bool> is_cached_;      // by value index
+  std::vector<int64_t> live_until_;  // by value index
 };
 
 // `bytes` rounded up to a multiple of `granule_bytes`; saturates.

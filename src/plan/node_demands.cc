@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "placement/float_node_info.h"
 #include "plan/planning_node_info.h"
 #include "provider/provider.h"
 
@@ -85,11 +86,11 @@ NodeDemands::NodeDemands(const Graph& graph, std::span<const PlacementDevice> de
   for (auto& of_class : demands_) of_class.resize(graph.nodes().size());
 }
 
-Result<const NodeDemand*> NodeDemands::Of(NodeId node, int32_t device, const KernelCreateInfo* kernel) {
-  const auto device_class = static_cast<size_t>(class_of_device_[static_cast<size_t>(device)]);
+Result<const NodeDemand*> NodeDemands::Of(NodeId node, const NodePlacement& at) {
+  const auto device_class = static_cast<size_t>(class_of_device_[static_cast<size_t>(at.device)]);
   std::unique_ptr<NodeDemand>& demand = demands_[device_class][static_cast<size_t>(node.index)];
   if (!demand) {
-    Result<NodeDemand> asked = Ask(node, device, kernel);
+    Result<NodeDemand> asked = Ask(node, at);
     if (!asked.ok()) {
       const Node& named = graph_.node(node);
       return asked.status().WithContext(
@@ -100,21 +101,23 @@ Result<const NodeDemand*> NodeDemands::Of(NodeId node, int32_t device, const Ker
   return static_cast<const NodeDemand*>(demand.get());
 }
 
-Result<NodeDemand> NodeDemands::Ask(NodeId id, int32_t device, const KernelCreateInfo* kernel) const {
+Result<NodeDemand> NodeDemands::Ask(NodeId id, const NodePlacement& at) const {
   NodeDemand demand;
   demand.workspace.resize(sizes_.size());
-  if (!kernel) {
+  if (!at.kernel) {
     demand.source = EstimateSource::kDeclared;
     return demand;
   }
-  const PlacementDevice& target = devices_[static_cast<size_t>(device)];
+  const PlacementDevice& target = devices_[static_cast<size_t>(at.device)];
   std::unique_ptr<Kernel> made;
   bool fixed = true;
   bool bounded = true;
   for (size_t phase = 0; phase < sizes_.size(); ++phase) {
-    const PlanningNodeInfo info(graph_, id, constants_, target.description, sizes_[phase]);
+    const PlanningNodeInfo as_it_is(graph_, id, constants_, target.description, sizes_[phase]);
+    const FloatNodeInfo in_float(as_it_is);
+    const NodeInfo& info = at.with_casts ? static_cast<const NodeInfo&>(in_float) : as_it_is;
     if (!made) {
-      LAMINA_ASSIGN_OR_RETURN(made, kernel->create(info));
+      LAMINA_ASSIGN_OR_RETURN(made, at.kernel->create(info));
       for (int input = 0; input < info.num_inputs(); ++input) {
         if (!info.is_constant_input(input) || !demand.ReadsOriginal(input)) continue;
         PrepackDeclaration declaration;

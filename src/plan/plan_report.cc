@@ -32,6 +32,19 @@ class PlanReport {
     return request_.devices[static_cast<size_t>(device)].description.device.ToString();
   }
 
+  // Of a node that was added after layers were found: the layer of what it reads.
+  int LayerOf(NodeId id) const {
+    while (static_cast<size_t>(id.index) >= request_.layers->of_node.size()) {
+      NodeId producer;
+      for (const ValueId input : graph_.node(id).inputs) {
+        if (input.valid() && !producer.valid()) producer = graph_.value(input).producer;
+      }
+      if (!producer.valid()) return LayerAssignment::kEmbedding;
+      id = producer;
+    }
+    return request_.layers->OfNode(id);
+  }
+
   void AddDevice(size_t index) {
     const PlacementDevice& device = request_.devices[index];
     const DeviceNeed& need = planned_.needs[index];
@@ -82,13 +95,13 @@ class PlanReport {
     std::map<int, Tally> tallies;
     for (const NodeId id : planned_.order) {
       const NodePlacement& at = planned_.placement.nodes[static_cast<size_t>(id.index)];
-      Tally& tally = tallies[layers.OfNode(id)];
+      Tally& tally = tallies[LayerOf(id)];
       if (at.reason != PlacementReason::kHostShapes) ++tally.nodes[at.device];
       ++tally.reasons[at.reason];
     }
     for (size_t device = 0; device < planned_.needs.size(); ++device) {
       for (const WeightPiece& piece : planned_.needs[device].weights) {
-        tallies[layers.OfNode(piece.reader)].bytes += piece.bytes;
+        tallies[LayerOf(piece.reader)].bytes += piece.bytes;
       }
     }
     for (const auto& [layer, bytes] : KvBytesByLayer()) tallies[layer].bytes += bytes;
@@ -110,7 +123,7 @@ class PlanReport {
     for (const DeviceNeed& need : planned_.needs) {
       for (const auto& [node, of_node] : need.kv_bytes_by_node) {
         if (node.valid()) {
-          bytes[request_.layers->OfNode(node)] += static_cast<uint64_t>(plan_.kv_caches) * of_node;
+          bytes[LayerOf(node)] += static_cast<uint64_t>(plan_.kv_caches) * of_node;
         }
       }
     }
@@ -201,7 +214,7 @@ class PlanReport {
   Status AddEstimates() {
     for (const NodeId id : planned_.order) {
       const NodePlacement& at = planned_.placement.nodes[static_cast<size_t>(id.index)];
-      LAMINA_ASSIGN_OR_RETURN(const NodeDemand* demand, request_.demands->Of(id, at.device, at.kernel));
+      LAMINA_ASSIGN_OR_RETURN(const NodeDemand* demand, request_.demands->Of(id, at));
       const uint64_t bytes = demand->LargestWorkspaceBytes();
       if (bytes == 0 && demand->source != EstimateSource::kHeuristic) continue;
       plan_.estimates.push_back({graph_.node(id).name.str(), demand->source, bytes});

@@ -80,6 +80,14 @@ Result<PlanSettings> PlanSettingsOf(const SessionConfig& config, const std::stri
   settings.kv_caches = config.max_kv_caches;
   settings.prepack = config.prepack;
   settings.offsets.effort = config.plan_effort;
+  settings.allow_unmatched_devices = config.allow_unmatched_layer_devices;
+  settings.disable_cpu_fallback = config.disable_cpu_ep_fallback;
+  const bool by_name = !config.name_based_layer_assignment.empty();
+  LAMINA_ASSIGN_OR_RETURN(
+      LayerRules rules,
+      ParseLayerRules(by_name ? config.name_based_layer_assignment : config.layer_assignment_settings,
+                      by_name ? RuleMode::kName : RuleMode::kAnnotation));
+  if (!rules.rules.empty()) settings.rules = std::make_shared<const LayerRules>(std::move(rules));
   LAMINA_ASSIGN_OR_RETURN(settings.max_shapes, ParseShapeOverrides(config.max_shape_override));
   LAMINA_ASSIGN_OR_RETURN(settings.budgets, ParseDeviceBudgets(config.device_memory_budget));
   if (!config.gpu_layers.empty()) {
@@ -129,6 +137,7 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const Env& env, const std::string& 
     LAMINA_ASSIGN_OR_RETURN(request.settings.context_tokens,
                             LargestContext(request, *options.largest_context_tokens));
   }
+  request.applied = made->model->graph.get();
   LAMINA_ASSIGN_OR_RETURN(made->planned, MakePlan(request));
   made->parse_ns = parsed_ns - start_ns;
   made->plan_ns = clock.NowNs() - parsed_ns;

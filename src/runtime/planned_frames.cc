@@ -1,142 +1,99 @@
 #include "runtime/planned_frames.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
-#include "provider/graph_node_info.h"
 
 namespace lamina {
-namespace {
 
-// Plans the frames of an executable, one device and phase at a time.
-class PhasePlanner {
- public:
-  PhasePlanner(const Executable& executable, const ConstantTable& constants, const SessionDevices& devices,
-               const std::function<bool(ValueId)>& in_cache)
-      : executable_(executable), constants_(constants), devices_(devices), in_cache_(in_cache) {
-    live_until_ = executable.copies().live_until;
-    live_until_.resize(graph().values().size(), 0);
-    // Outputs are fetched after the last step.
-    for (const ValueId id : graph().outputs()) {
-      live_until_[static_cast<size_t>(id.index)] = static_cast<int64_t>(executable.steps().size());
-    }
-  }
-
-  Status Init() {
-    for (const Step& step : executable_.steps()) {
-      if (!step.subgraphs.empty()) {
-        return UnsupportedError("{} has subgraphs, which are not planned", NodeLabel(*step.node));
-      }
-      order_.push_back(step.id);
-      step_of_node_[step.id.index] = &step;
-    }
-    return Status();
-  }
-
-  Result<FramePlan> Plan(int32_t device, const SymbolBounds& bounds, const ValueSizes& sizes) const {
-    FramePlanRequest request;
-    request.graph = &graph();
-    request.order = order_;
-    request.sizes = &sizes;
-    request.definition = [&](NodeId id) -> const KernelDef& { return StepOf(id).info->def; };
-    request.workspace = [&](NodeId id, WorkspaceRequirements& requirements) -> Status {
-      const Step& step = StepOf(id);
-      if (step.device != device || !step.kernel) return Status();
-      const GraphNodeInfo info(graph(), id, constants_, DeviceAt(device).description, bounds);
-      return step.kernel->DeclareWorkspaceRequirements(info, requirements).WithContext(NodeLabel(*step.node));
-    };
-    request.outside = [&](ValueId id) { return IsOutside(id, device); };
-    request.runs_here = [&, device](NodeId id) { return StepOf(id).device == device; };
-    request.is_home = [&, device](ValueId id) { return executable_.DeviceOf(id) == device; };
-    request.is_copy = [&](NodeId id) { return IsCopy(*StepOf(id).node); };
-    request.live_until = live_until_;
-    return PlanFrame(request);
-  }
-
- private:
-  const Graph& graph() const { return executable_.graph(); }
-  const Step& StepOf(NodeId id) const { return *step_of_node_.at(id.index); }
-  const SessionDevice& DeviceAt(int32_t device) const { return devices_[static_cast<size_t>(device)]; }
-
-  bool IsOutside(ValueId id, int32_t device) const {
-    if (in_cache_(id)) return true;
-    const ValueInfo& value = graph().value(id);
-    // The caller's memory on the host.
-    return DeviceAt(device).is_host() && (value.is_graph_input || value.is_graph_output);
-  }
-
-  const Executable& executable_;
-  const ConstantTable& constants_;
-  const SessionDevices& devices_;
-  const std::function<bool(ValueId)>& in_cache_;
-  std::vector<NodeId> order_;
-  std::unordered_map<int32_t, const Step*> step_of_node_;
-  std::vector<int64_t> live_until_;
-};
-
-}  // namespace
-
-Result<std::unique_ptr<PlannedFrames>> PlannedFrames::Create(const Executable& executable,
-                                                             const ConstantTable& constants,
+Result<std::unique_ptr<PlannedFrames>> PlannedFrames::Create(PlannedGraph& planned,
                                                              const SessionDevices& devices,
-                                                             const DecoderBounds& bounds,
-                                                             const std::function<bool(ValueId)>& in_cache) {
-  std::unique_ptr<PlannedFrames> frames(new PlannedFrames(bounds, devices));
-  const std::vector<Phase> phases = DecoderPhases(bounds);
-  const ValueSizes prefill_sizes(executable.graph(), phases[0].bounds);
-  const ValueSizes decode_sizes(executable.graph(), phases[1].bounds);
-  PhasePlanner planner(executable, constants, devices, in_cache);
-  LAMINA_RETURN_IF_ERROR(planner.Init());
-  for (size_t i = 0; i < devices.size(); ++i) {
-    DeviceFrame& frame = frames->frames_[i];
-    const auto device = static_cast<int32_t>(i);
-    LAMINA_ASSIGN_OR_RETURN(frame.prefill, planner.Plan(device, phases[0].bounds, prefill_sizes));
-    LAMINA_ASSIGN_OR_RETURN(frame.decode, planner.Plan(device, phases[1].bounds, decode_sizes));
-    frame.size_bytes = std::max(frame.prefill.peak_bytes, frame.decode.peak_bytes);
+                                                             const PlannedFramesOptions& options) {
+  std::unique_ptr<PlannedFrames> frames(new PlannedFrames(options, devices));
+  for (DeviceNeed& need : planned.needs) {
+    frames->plans_.push_back({std::move(need.frames), need.execution_bytes});
   }
-  for (size_t i = 0; i < devices.size(); ++i) {
-    DeviceFrame& frame = frames->frames_[i];
-    if (frame.size_bytes == 0) continue;
-    Result<void*> memory = devices[i].memory->Reserve(static_cast<uint64_t>(frame.size_bytes));
-    if (!memory.ok()) return memory.status().WithContext("execution buffer on " + devices[i].name());
-    frame.memory = static_cast<std::byte*>(*memory);
+  for (size_t index = 0; index < frames->memory_.size(); ++index) {
+    std::vector<std::byte*>& memory = frames->memory_[index];
+    memory.assign(devices.size(), nullptr);
+    for (size_t device = 0; device < devices.size(); ++device) {
+      const uint64_t size_bytes = frames->plans_[device].size_bytes;
+      if (size_bytes == 0) continue;
+      Result<void*> reserved = devices[device].memory->Reserve(size_bytes);
+      if (!reserved.ok()) {
+        return reserved.status().WithContext("execution buffer on " + devices[device].name());
+      }
+      memory[device] = static_cast<std::byte*>(*reserved);
+    }
+    frames->free_.push_back(index);
   }
   return frames;
 }
 
 PlannedFrames::~PlannedFrames() {
-  for (size_t i = 0; i < frames_.size(); ++i) devices_[i].memory->Free(frames_[i].memory);
+  for (const std::vector<std::byte*>& memory : memory_) {
+    for (size_t device = 0; device < memory.size(); ++device) devices_[device].memory->Free(memory[device]);
+  }
 }
 
 int64_t PlannedFrames::size_bytes() const {
-  int64_t total = 0;
-  for (const DeviceFrame& frame : frames_) total += frame.size_bytes;
-  return total;
+  uint64_t total_bytes = 0;
+  for (const DevicePlan& plan : plans_) total_bytes += plan.size_bytes;
+  return static_cast<int64_t>(total_bytes);
 }
 
 double PlannedFrames::peak_over_lower_bound() const {
-  int64_t peak = 0;
-  int64_t bound = 0;
-  for (const DeviceFrame& frame : frames_) {
-    peak += frame.prefill.peak_bytes + frame.decode.peak_bytes;
-    bound += frame.prefill.lower_bound_bytes + frame.decode.lower_bound_bytes;
+  int64_t peak_bytes = 0;
+  int64_t bound_bytes = 0;
+  for (const DevicePlan& plan : plans_) {
+    for (const FramePlan& phase : plan.phases) {
+      peak_bytes += phase.peak_bytes;
+      bound_bytes += phase.lower_bound_bytes;
+    }
   }
-  return bound == 0 ? 1.0 : static_cast<double>(peak) / static_cast<double>(bound);
+  return bound_bytes == 0 ? 1.0 : static_cast<double>(peak_bytes) / static_cast<double>(bound_bytes);
 }
 
 PlannedFrames::Lease::~Lease() {
-  if (frames_) frames_->in_use_.store(false, std::memory_order_release);
+  if (frames_) frames_->Release(index_);
 }
 
-PlannedFrames::Lease PlannedFrames::Acquire(int64_t batch, int64_t tokens, Frame& frame) {
-  const bool is_decode = tokens == 1 && batch <= bounds_.max_batch;
-  const bool is_prefill = batch == 1 && tokens <= bounds_.prefill_chunk_tokens;
-  if (!(is_decode || is_prefill) || in_use_.exchange(true, std::memory_order_acquire)) return Lease(nullptr);
-  for (const DeviceFrame& planned : frames_) {
-    frame.planned.push_back({is_decode ? &planned.decode : &planned.prefill, planned.memory});
+void PlannedFrames::Release(size_t index) {
+  {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(index);
   }
-  return Lease(this);
+  released_.notify_one();
+}
+
+Result<PlannedFrames::Lease> PlannedFrames::Acquire(int64_t batch, int64_t tokens, Frame& frame) {
+  constexpr size_t kPrefill = 0;  // as DecoderPhases orders them
+  constexpr size_t kDecode = 1;
+  const bool is_decode = tokens == 1 && batch <= options_.max_batch;
+  const bool is_prefill = batch == 1 && tokens <= options_.prefill_chunk_tokens;
+  if (!is_decode && !is_prefill) return Lease(nullptr, 0);
+  return AcquirePhase(is_decode ? kDecode : kPrefill, frame);
+}
+
+Result<PlannedFrames::Lease> PlannedFrames::AcquirePhase(size_t phase, Frame& frame) {
+  size_t index = 0;
+  {
+    std::unique_lock lock(mutex_);
+    if (free_.empty() && options_.fail_fast) {
+      return ResourceExhaustedError(
+          "Concurrent Run() not allowed with pre-allocated execution buffers: {} of {} are in use "
+          "(session.max_concurrent_runs)",
+          memory_.size(), memory_.size());
+    }
+    released_.wait(lock, [&] { return !free_.empty(); });
+    index = free_.back();
+    free_.pop_back();
+  }
+  for (size_t device = 0; device < plans_.size(); ++device) {
+    frame.planned.push_back({&plans_[device].phases[phase], memory_[index][device]});
+  }
+  return Lease(this, index);
 }
 
 }  // namespace lamina

@@ -7,28 +7,14 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
-#include "placement/layer_rules.h"
-#include "placement/partitioner.h"
 #include "runtime/model_preparation.h"
+#include "runtime/plan_model.h"
 #include "runtime/planned_frames.h"
 #include "runtime/session_config.h"
 #include "weights/external_data.h"
 
 namespace lamina {
 namespace {
-
-// Bounds of a decoder's runs of `batch` sequences with `tokens` each.
-SymbolBounds DecodeBounds(const DecoderSignature& decoder, int64_t batch, int64_t tokens,
-                          int64_t context_tokens) {
-  SymbolBounds bounds;
-  const auto bound = [&](const DimExpr& dim, DimBounds limits) {
-    if (!dim.symbol().empty()) bounds[std::string(dim.symbol())] = limits;
-  };
-  bound(decoder.batch, {1, batch});
-  bound(decoder.sequence, {1, tokens});
-  bound(decoder.past, {0, context_tokens - 1});
-  return bounds;
-}
 
 ValueSpec SpecOf(const Graph& graph, ValueId id) {
   const ValueInfo& value = graph.value(id);
@@ -144,12 +130,12 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   };
   LAMINA_RETURN_IF_ERROR(report(0));
 
-  LAMINA_RETURN_IF_ERROR(PlaceNodes(config));
+  LAMINA_RETURN_IF_ERROR(MakeThePlan(config));
 
   device_constants_ = std::make_unique<DeviceConstants>(lasting_->devices, external_data_);
   ExecutableOptions executable_options;
   executable_options.devices = &lasting_->devices;
-  executable_options.placed = placed_ ? &*placed_ : nullptr;
+  executable_options.placed = planned_ && planned_->placed ? &*planned_->placed : nullptr;
   executable_options.threads = &lasting_->env->impl().threads();
   executable_options.constants = &constants_;
   executable_options.device_constants = device_constants_.get();
@@ -162,7 +148,7 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   for (const ValueId id : model_->graph->inputs()) inputs_.push_back(SpecOf(*model_->graph, id));
   for (const ValueId id : model_->graph->outputs()) outputs_.push_back(SpecOf(*model_->graph, id));
   LAMINA_RETURN_IF_ERROR(CreateKvCaches(config));
-  LAMINA_RETURN_IF_ERROR(PlanExecution(config));
+  LAMINA_RETURN_IF_ERROR(AllocateFrames(config));
   LAMINA_RETURN_IF_ERROR(report(total_bytes));
 
   load_stats_.num_steps = static_cast<int64_t>(executable_->steps().size());
@@ -173,73 +159,72 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   return Status();
 }
 
-std::vector<ValueId> SessionImpl::StateValues() const {
-  std::vector<ValueId> values;
-  if (!decoder_) return values;
-  const Graph& graph = *model_->graph;
-  for (const StatePair& pair : StatePairsOf(graph, *decoder_)) {
-    values.push_back(graph.inputs()[static_cast<size_t>(pair.input)]);
-    values.push_back(graph.outputs()[static_cast<size_t>(pair.output)]);
-  }
-  return values;
-}
-
-Status SessionImpl::PlaceNodes(const SessionConfig& config) {
-  const bool by_name = !config.name_based_layer_assignment.empty();
-  LAMINA_ASSIGN_OR_RETURN(
-      const LayerRules rules,
-      ParseLayerRules(by_name ? config.name_based_layer_assignment : config.layer_assignment_settings,
-                      by_name ? RuleMode::kName : RuleMode::kAnnotation));
+Status SessionImpl::MakeThePlan(const SessionConfig& config) {
+  LAMINA_ASSIGN_OR_RETURN(PlanSettings settings, PlanSettingsOf(config, model_->folder));
   const bool host_only = lasting_->devices.size() == 1;
-  if (host_only && rules.rules.empty()) return Status();
+  const bool runs_from_caches = decoder_ && config.max_kv_caches > 0;
+  const bool needs_plan =
+      !host_only || settings.rules || runs_from_caches || config.pre_allocate_execution_buffers;
+  if (!needs_plan) return Status();
 
   const std::vector<PlacementDevice> devices = PlacementDevicesOf(lasting_->devices);
-  const std::vector<ValueId> state_values = StateValues();
-  PartitionRequest request;
+  PlanRequest request;
   request.graph = model_->graph.get();
+  request.applied = model_->graph.get();
+  request.decoder = decoder_ ? &*decoder_ : nullptr;
   request.devices = devices;
+  const std::vector<uint64_t> free_bytes = FreeBytes();
+  request.free_bytes = free_bytes;
   request.constants = &constants_;
-  if (decoder_) request.bounds = DecodeBounds(*decoder_, config.max_batch, 1, ContextLength(config));
-  request.rules = &rules;
-  request.allow_unmatched_devices = config.allow_unmatched_layer_devices;
-  request.disable_cpu_fallback = config.disable_cpu_ep_fallback;
-  request.cached_values = state_values;
-  LAMINA_ASSIGN_OR_RETURN(Placement placement, PartitionGraph(request));
-  if (host_only) return Status();
-  for (const PlacementFallback& fallback : placement.fallbacks) {
-    LogInfo("{} does not run on {}: {}", NodeLabel(model_->graph->node(fallback.node)),
-            lasting_->devices[static_cast<size_t>(fallback.wanted)].name(), fallback.reason);
+  request.settings = std::move(settings);
+  LAMINA_ASSIGN_OR_RETURN(planned_, MakePlan(request));
+  for (const Plan::Fallback& fallback : planned_->plan.fallbacks) {
+    LogInfo("node '{}' does not run on {}: {}", fallback.node, fallback.provider, fallback.reason);
   }
-  LAMINA_ASSIGN_OR_RETURN(placed_,
-                          ApplyPlacement(*model_->graph, placement, devices, constants_, state_values));
-  placement_ = std::move(placement);
+  if (!planned_->plan.planned) {
+    if (config.pre_allocate_execution_buffers) {
+      return UnsupportedError(
+          "session.pre_allocate_execution_buffers: the sizes of this model have no bounds: {} "
+          "(session.max_shape_override can give them)",
+          planned_->plan.not_planned_because);
+    }
+    LogInfo("activations are not planned, they come from the arena: {}", planned_->plan.not_planned_because);
+  }
+  return CheckFreeMemory();
+}
+
+// Bytes of each device that can be allocated now.
+std::vector<uint64_t> SessionImpl::FreeBytes() const {
+  std::vector<uint64_t> free_bytes;
+  for (const SessionDevice& device : lasting_->devices) {
+    free_bytes.push_back(
+        device.provider->available_resource_bytes(device.device()).value_or(device.description.memory_bytes));
+  }
+  return free_bytes;
+}
+
+Status SessionImpl::CheckFreeMemory() const {
+  const std::vector<uint64_t> free_bytes = FreeBytes();
+  for (size_t i = 0; i + 1 < free_bytes.size(); ++i) {
+    const DeviceNeed& need = planned_->needs[i];
+    if (free_bytes[i] == 0 || need.allocated_bytes <= free_bytes[i]) continue;
+    return MemoryShortageError(*model_->graph, lasting_->devices[i].description, need, free_bytes[i],
+                               planned_->plan.kv_caches, planned_->plan.frames);
+  }
   return Status();
 }
 
-Status SessionImpl::PlanExecution(const SessionConfig& config) {
-  if (!decoder_ || config.max_kv_caches == 0) return Status();
-  DecoderBounds bounds;
-  bounds.batch_symbol = decoder_->batch.symbol();
-  bounds.sequence_symbol = decoder_->sequence.symbol();
-  bounds.past_symbol = decoder_->past.symbol();
-  bounds.max_batch = config.max_batch;
-  bounds.prefill_chunk_tokens = config.prefill_chunk_tokens;
-  bounds.context_length_tokens = ContextLength(config);
-  const std::vector<ValueId> state_values = StateValues();
-  const auto in_cache = [&](ValueId id) {
-    const auto found = std::find(state_values.begin(), state_values.end(), id);
-    if (found == state_values.end()) return false;
-    // A pair on two devices is kept on the host, from where it is brought and fetched.
-    const size_t pair = static_cast<size_t>(found - state_values.begin()) / 2 * 2;
-    return executable_->DeviceOf(state_values[pair]) == executable_->DeviceOf(state_values[pair + 1]);
-  };
-  Result<std::unique_ptr<PlannedFrames>> frames =
-      PlannedFrames::Create(*executable_, constants_, lasting_->devices, bounds, in_cache);
-  if (frames.status().code() == StatusCode::kUnsupported) {
-    LogInfo("activations are not planned, they come from the arena: {}", frames.status().message());
-    return Status();
-  }
-  LAMINA_ASSIGN_OR_RETURN(planned_frames_, std::move(frames));
+Status SessionImpl::AllocateFrames(const SessionConfig& config) {
+  const bool runs_from_caches = decoder_ && config.max_kv_caches > 0;
+  if (!planned_ || !planned_->plan.planned) return Status();
+  if (!runs_from_caches && !config.pre_allocate_execution_buffers) return Status();
+  PlannedFramesOptions options;
+  options.frames = config.max_concurrent_runs;
+  options.fail_fast = config.pre_allocate_execution_buffers;
+  options.max_batch = config.max_batch;
+  options.prefill_chunk_tokens = std::min(config.prefill_chunk_tokens, ContextLength(config));
+  LAMINA_ASSIGN_OR_RETURN(planned_frames_, PlannedFrames::Create(*planned_, lasting_->devices, options));
+  if (!runs_from_caches) return Status();
   const DecoderPort& tokens = decoder_->input_ids.present() ? decoder_->input_ids : decoder_->inputs_embeds;
   tokens_input_ = PositionOf(*model_->graph, model_->graph->inputs(), tokens.name);
   return Status();
@@ -349,7 +334,7 @@ Status SessionImpl::Run(const RunOptions& options, RunBinding& binding) {
     frame->bound[static_cast<size_t>(output_ids[i].index)] = binding.bound_outputs()[i];
   }
   LAMINA_RETURN_IF_ERROR(BindCarried(binding, *frame));
-  const PlannedFrames::Lease lease = AcquireFrame(binding, *frame);
+  LAMINA_ASSIGN_OR_RETURN(const PlannedFrames::Lease lease, AcquireFrame(binding, *frame));
   const Status status = RunBound(run, binding, *frame);
   if (!status.ok()) return Close(status);
   if (binding.kv_cache() && !lasting_->kv_layout.carried.empty()) {
@@ -376,10 +361,32 @@ Status SessionImpl::Close(const Status& status) {
   return status;
 }
 
-PlannedFrames::Lease SessionImpl::AcquireFrame(const RunBinding& binding, Frame& frame) {
-  if (!planned_frames_ || !binding.kv_cache()) return PlannedFrames::Lease(nullptr);
-  const Shape& shape = binding.inputs()[static_cast<size_t>(tokens_input_)].tensor().shape();
-  return planned_frames_->Acquire(shape[0], shape[1], frame);
+Result<PlannedFrames::Lease> SessionImpl::AcquireFrame(const RunBinding& binding, Frame& frame) {
+  if (!planned_frames_) return PlannedFrames::Lease(nullptr, 0);
+  if (tokens_input_ >= 0) {
+    if (!binding.kv_cache()) return PlannedFrames::Lease(nullptr, 0);
+    const Shape& shape = binding.inputs()[static_cast<size_t>(tokens_input_)].tensor().shape();
+    return planned_frames_->Acquire(shape[0], shape[1], frame);
+  }
+  LAMINA_RETURN_IF_ERROR(CheckWithinBounds(binding));
+  return planned_frames_->Acquire(frame);
+}
+
+Status SessionImpl::CheckWithinBounds(const RunBinding& binding) const {
+  const SymbolBounds& bounds = planned_->phases.front().bounds;
+  const Graph& graph = *model_->graph;
+  for (size_t i = 0; i < std::min(binding.inputs().size(), graph.inputs().size()); ++i) {
+    const ValueInfo& input = graph.value(graph.inputs()[i]);
+    if (!binding.inputs()[i].is_tensor() || !input.shape) continue;
+    const Shape& shape = binding.inputs()[i].tensor().shape();
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      const DimBounds planned = input.shape->dims[static_cast<size_t>(axis)].Bounds(bounds);
+      if (shape[axis] >= planned.min && shape[axis] <= planned.max) continue;
+      return InvalidArgumentError("input {} '{}' has the shape {}: dimension {} was planned for at most {}",
+                                  i, inputs_[i].name, shape.ToString(), axis, planned.max);
+    }
+  }
+  return Status();
 }
 
 Status SessionImpl::CheckInput(size_t index, const Value& value) const {

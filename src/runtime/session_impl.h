@@ -11,14 +11,13 @@
 #include "lamina/session.h"
 #include "model/decoder_contract.h"
 #include "model/model.h"
-#include "placement/apply_placement.h"
-#include "placement/placement.h"
+#include "plan/kv_layout.h"
+#include "plan/make_plan.h"
 #include "runtime/device_constants.h"
 #include "runtime/env_impl.h"
 #include "runtime/executable.h"
 #include "runtime/executor.h"
 #include "runtime/kv_cache.h"
-#include "plan/kv_layout.h"
 #include "runtime/planned_frames.h"
 #include "runtime/session_devices.h"
 #include "weights/constant_table.h"
@@ -45,7 +44,9 @@ class SessionImpl {
   const Model& model() const { return *model_; }
   const Executable& executable() const { return *executable_; }
   // Where the nodes run; null where the host is the only device.
-  const Placement* placement() const { return placement_ ? &*placement_ : nullptr; }
+  const Placement* placement() const { return planned_ && planned_->placed ? &planned_->placement : nullptr; }
+  // What the session does; null for a session on the host alone that takes its memory from an arena.
+  const Plan* plan() const { return planned_ ? &planned_->plan : nullptr; }
   const SessionDevices& devices() const { return lasting_->devices; }
   // What makes the model a language model; null for others, and then not_a_decoder() says why.
   const DecoderSignature* decoder() const { return decoder_ ? &*decoder_ : nullptr; }
@@ -63,17 +64,20 @@ class SessionImpl {
   class StorageLease;
 
   Status Load(const SessionOptions& options, const LoadOptions& load_options);
-  // Decides where nodes run and makes the graph ready for it. Nothing where the host is the only device.
-  Status PlaceNodes(const SessionConfig& config);
-  // Inputs and outputs that a KV cache can hold, as values of the graph: a past, its present, and so on.
-  std::vector<ValueId> StateValues() const;
+  // Decides what lives where and makes the graph ready for it.
+  Status MakeThePlan(const SessionConfig& config);
+  std::vector<uint64_t> FreeBytes() const;
+  // RESOURCE_EXHAUSTED where the devices have less memory now than the plan takes.
+  Status CheckFreeMemory() const;
   Status CreateKvCaches(const SessionConfig& config);
-  Status PlanExecution(const SessionConfig& config);
+  Status AllocateFrames(const SessionConfig& config);
   Status BindInputs(const RunBinding& binding, Frame& frame) const;
   Status RunBound(RunContext& run, RunBinding& binding, Frame& frame);
   // After an error that no later run can recover from.
   Status Close(const Status& status);
-  PlannedFrames::Lease AcquireFrame(const RunBinding& binding, Frame& frame);
+  Result<PlannedFrames::Lease> AcquireFrame(const RunBinding& binding, Frame& frame);
+  // Of a model that is no decoder: whether its frame holds what a run with these inputs makes.
+  Status CheckWithinBounds(const RunBinding& binding) const;
   Status CheckInput(size_t index, const Value& value) const;
   Status BindCarried(const RunBinding& binding, Frame& frame) const;
   Status CollectOutputs(const RunContext& run, RunBinding& binding, Frame& frame) const;
@@ -95,8 +99,7 @@ class SessionImpl {
   ConstantTable constants_;
   std::unique_ptr<DeviceConstants> device_constants_;
   PrepackedWeights prepacked_;
-  std::optional<Placement> placement_;  // nothing where the host is the only device
-  std::optional<PlacedGraph> placed_;
+  std::optional<PlannedGraph> planned_;  // see plan()
   std::unique_ptr<Executable> executable_;
   std::vector<ValueSpec> inputs_;
   std::vector<ValueSpec> outputs_;
