@@ -27,11 +27,12 @@ std::vector<DeviceDescription> DescriptionsOf(std::span<const PlacementDevice> d
   return descriptions;
 }
 
+// A past, its present, and so on (PartitionRequest::cached_values).
 std::vector<ValueId> CachedValues(const Graph& graph, const std::vector<StatePair>& pairs) {
   std::vector<ValueId> values;
   for (const StatePair& pair : pairs) {
-    if (pair.input >= 0) values.push_back(graph.inputs()[static_cast<size_t>(pair.input)]);
-    if (pair.output >= 0) values.push_back(graph.outputs()[static_cast<size_t>(pair.output)]);
+    values.push_back(graph.inputs()[static_cast<size_t>(pair.input)]);
+    values.push_back(graph.outputs()[static_cast<size_t>(pair.output)]);
   }
   return values;
 }

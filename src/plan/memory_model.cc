@@ -38,8 +38,8 @@ uint64_t RoundUpBytes(uint64_t bytes, uint64_t granule_bytes) {
 }
 
 MemoryModel::MemoryModel(const MemoryModelRequest& request) : request_(request) {
-  is_cached_.assign(request_.graph->values().size(), false);
-  for (const ValueId id : request_.cached_values) is_cached_[static_cast<size_t>(id.index)] = true;
+  can_be_cached_.assign(request_.graph->values().size(), false);
+  for (const ValueId id : request_.cached_values) can_be_cached_[static_cast<size_t>(id.index)] = true;
   // Outputs of the graph are fetched after the last step.
   if (request_.copies) live_until_ = request_.copies->live_until;
   live_until_.resize(request_.graph->values().size(), 0);
@@ -186,7 +186,7 @@ Result<uint64_t> MemoryModel::StepBytes(const Placement& placement, NodeId node)
   for (size_t phase = 0; phase < request_.phases.size(); ++phase) {
     uint64_t bytes = demand->workspace[phase].total_bytes();
     for (const ValueId output : request_.graph->node(node).outputs) {
-      if (!output.valid() || is_cached_[static_cast<size_t>(output.index)]) continue;
+      if (!output.valid() || can_be_cached_[static_cast<size_t>(output.index)]) continue;
       bytes += request_.sizes[phase].BytesOrZero(output);
     }
     largest_bytes = std::max(largest_bytes, bytes);
@@ -194,8 +194,28 @@ Result<uint64_t> MemoryModel::StepBytes(const Placement& placement, NodeId node)
   return largest_bytes;
 }
 
-FramePlanRequest MemoryModel::FrameRequest(const Placement& placement, const ValueLocations& locations,
-                                           int32_t device, size_t phase) const {
+MemoryModel::Located MemoryModel::Locate(const Placement& placement) const {
+  Located located{placement, ValueLocations(*request_.graph, placement, request_.devices),
+                  std::vector<bool>(request_.graph->values().size(), false)};
+  const std::span<const ValueId> values = request_.cached_values;
+  if (!request_.placed) {
+    for (const ValueId id : located.locations.StayInCache(values)) {
+      located.is_cached[static_cast<size_t>(id.index)] = true;
+    }
+    return located;
+  }
+  // A past and its present on two devices are kept on the host, from where they are brought and fetched.
+  for (size_t i = 0; i + 1 < values.size(); i += 2) {
+    const bool together = request_.placed->DeviceOf(values[i]) == request_.placed->DeviceOf(values[i + 1]);
+    located.is_cached[static_cast<size_t>(values[i].index)] = together;
+    located.is_cached[static_cast<size_t>(values[i + 1].index)] = together;
+  }
+  return located;
+}
+
+FramePlanRequest MemoryModel::FrameRequest(const Located& located, int32_t device, size_t phase) const {
+  const Placement& placement = located.placement;
+  const ValueLocations& locations = located.locations;
   FramePlanRequest frame;
   frame.graph = request_.graph;
   frame.order = request_.order;
@@ -216,10 +236,10 @@ FramePlanRequest MemoryModel::FrameRequest(const Placement& placement, const Val
     return Status();
   };
   // On the host, inputs and outputs of the graph are in memory of the caller.
-  frame.outside = [this, device](ValueId id) {
+  frame.outside = [this, &located, device](ValueId id) {
     const ValueInfo& value = request_.graph->value(id);
     const bool is_callers = value.is_graph_input || value.is_graph_output;
-    return is_cached_[static_cast<size_t>(id.index)] || (is_callers && device == host());
+    return located.is_cached[static_cast<size_t>(id.index)] || (is_callers && device == host());
   };
   frame.runs_here = [&placement, device](NodeId id) { return placement.DeviceOf(id) == device; };
   if (const PlacedGraph* placed = request_.placed) {
@@ -248,11 +268,10 @@ uint64_t MemoryModel::Allocated(int32_t device, uint64_t weights_bytes, uint64_t
 Result<uint64_t> MemoryModel::LowerBound(const Placement& placement, int32_t device) const {
   LAMINA_RETURN_IF_ERROR(kv_status_);
   LAMINA_ASSIGN_OR_RETURN(const std::vector<WeightPiece> weights, Weights(placement, device));
-  const ValueLocations locations(*request_.graph, placement, request_.devices);
+  const Located located = Locate(placement);
   uint64_t execution_bytes = 0;
   for (size_t phase = 0; phase < request_.phases.size(); ++phase) {
-    LAMINA_ASSIGN_OR_RETURN(const FrameShares shares,
-                            FrameLowerBound(FrameRequest(placement, locations, device, phase)));
+    LAMINA_ASSIGN_OR_RETURN(const FrameShares shares, FrameLowerBound(FrameRequest(located, device, phase)));
     execution_bytes = std::max(execution_bytes, static_cast<uint64_t>(shares.total_bytes()));
   }
   return Allocated(device, BlockBytes(weights), KvCacheBytes(placement, device), execution_bytes);
@@ -272,9 +291,9 @@ Result<DeviceNeed> MemoryModel::Need(const Placement& placement, int32_t device)
   }
   need.kv_bytes_by_node = KvOn(placement, device);
   need.kv_cache_bytes = KvCacheBytes(placement, device);
-  const ValueLocations locations(*request_.graph, placement, request_.devices);
+  const Located located = Locate(placement);
   for (size_t phase = 0; phase < request_.phases.size(); ++phase) {
-    LAMINA_ASSIGN_OR_RETURN(FramePlan frame, PlanFrame(FrameRequest(placement, locations, device, phase)));
+    LAMINA_ASSIGN_OR_RETURN(FramePlan frame, PlanFrame(FrameRequest(located, device, phase)));
     if (static_cast<uint64_t>(frame.peak_bytes) >= need.execution_bytes) {
       need.execution_bytes = static_cast<uint64_t>(frame.peak_bytes);
       need.shares = frame.shares;

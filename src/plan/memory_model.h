@@ -61,7 +61,7 @@ struct MemoryModelRequest {
   std::span<const ValueSizes> sizes;  // by phase
   NodeDemands* demands = nullptr;
   const KvLayout* kv = nullptr;
-  std::span<const ValueId> cached_values;  // inputs and outputs that live in the cache
+  std::span<const ValueId> cached_values;  // as in PartitionRequest
   int64_t max_batch = 1;
   int64_t context_tokens = 0;
   int frames = 1;
@@ -96,8 +96,14 @@ class MemoryModel {
   const MemoryModelRequest& request() const { return request_; }
 
  private:
-  FramePlanRequest FrameRequest(const Placement& placement, const ValueLocations& locations, int32_t device,
-                                size_t phase) const;
+  // What the frames of a placement are made from.
+  struct Located {
+    const Placement& placement;
+    ValueLocations locations;
+    std::vector<bool> is_cached;  // by value index: it lies in a cache, not in a frame
+  };
+  Located Locate(const Placement& placement) const;
+  FramePlanRequest FrameRequest(const Located& located, int32_t device, size_t phase) const;
   Result<const NodeDemand*> DemandOf(const Placement& placement, NodeId node) const;
   std::vector<std::pair<NodeId, uint64_t>> KvOn(const Placement& placement, int32_t device) const;
   uint64_t KvCacheBytes(const Placement& placement, int32_t device) const;
@@ -109,7 +115,7 @@ class MemoryModel {
   const MemoryModelRequest request_;
   Status kv_status_;
   std::vector<std::pair<NodeId, uint64_t>> kv_bytes_;
-  std::vector<bool> is_cached_;      // by value index
+  std::vector<bool> can_be_cached_;  // by value index
   std::vector<int64_t> live_until_;  // by value index
 };
 

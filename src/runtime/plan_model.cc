@@ -19,29 +19,6 @@ uint64_t UsableBytes(const DeviceDescription& device) {
   return device.memory_bytes - std::min(device.reserved_bytes, device.memory_bytes);
 }
 
-void AddCpu(const Env& env, PlanDevices& plan_devices) {
-  ExecutionProvider& cpu = env.impl().cpu();
-  plan_devices.devices.push_back({cpu.devices().front(), &cpu});
-  plan_devices.free_bytes.push_back(0);
-}
-
-Status AddPresent(const Env& env, PlanDevices& plan_devices) {
-  std::map<DeviceKind, int16_t> next_ordinal;
-  for (const auto& factory : env.impl().ProviderFactories()) {
-    if (factory->device_kind() == DeviceKind::kCpu) continue;
-    int16_t& ordinal = next_ordinal[factory->device_kind()];
-    LAMINA_ASSIGN_OR_RETURN(std::shared_ptr<ExecutionProvider> provider, factory->Create({{}, ordinal}));
-    for (const DeviceDescription& device : provider->devices()) {
-      plan_devices.devices.push_back({device, provider.get()});
-      plan_devices.free_bytes.push_back(
-          provider->available_resource_bytes(device.device).value_or(UsableBytes(device)));
-      ++ordinal;
-    }
-    plan_devices.owned.push_back(std::move(provider));
-  }
-  return Status();
-}
-
 Status AddDescribed(const Env& env, std::span<const DeviceDescription> described, PlanDevices& plan_devices) {
   std::map<std::string, std::shared_ptr<ProviderHostHalf>> halves;
   for (const auto& factory : env.impl().ProviderFactories()) {
@@ -57,18 +34,36 @@ Status AddDescribed(const Env& env, std::span<const DeviceDescription> described
     plan_devices.devices.push_back({device, half.get()});
     plan_devices.free_bytes.push_back(UsableBytes(device));
   }
-  for (auto& [name, half] : halves) plan_devices.owned.push_back(std::move(half));
+  for (auto& [name, half] : halves) plan_devices.halves.push_back(std::move(half));
+  ExecutionProvider& cpu = env.impl().cpu();
+  plan_devices.devices.push_back({cpu.devices().front(), &cpu});
+  plan_devices.free_bytes.push_back(0);
   return Status();
 }
 
 }  // namespace
 
-Result<PlanDevices> DevicesForPlan(const Env& env, std::span<const DeviceDescription> described) {
+Result<PlanDevices> DevicesForPlan(const Env& env, const SessionOptions& options,
+                                   std::span<const DeviceDescription> described) {
   PlanDevices plan_devices;
-  LAMINA_RETURN_IF_ERROR(described.empty() ? AddPresent(env, plan_devices)
-                                           : AddDescribed(env, described, plan_devices));
-  AddCpu(env, plan_devices);
+  if (!described.empty()) {
+    LAMINA_RETURN_IF_ERROR(AddDescribed(env, described, plan_devices));
+    return plan_devices;
+  }
+  LAMINA_ASSIGN_OR_RETURN(plan_devices.present, OpenDevices(env.impl(), options));
+  plan_devices.devices = PlacementDevicesOf(plan_devices.present);
+  plan_devices.free_bytes = FreeBytesOf(plan_devices.present);
   return plan_devices;
+}
+
+std::vector<uint64_t> FreeBytesOf(const SessionDevices& devices) {
+  std::vector<uint64_t> free_bytes;
+  for (const SessionDevice& device : devices) {
+    free_bytes.push_back(device.is_host() ? 0
+                                          : device.provider->available_resource_bytes(device.device())
+                                                .value_or(UsableBytes(device.description)));
+  }
+  return free_bytes;
 }
 
 Result<PlanSettings> PlanSettingsOf(const SessionConfig& config, const std::string& folder) {
@@ -124,7 +119,7 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const Env& env, const std::string& 
   if (!prepared.ok()) return prepared.status().WithContext(path);
   made->prepared = *std::move(prepared);
   made->constants = std::make_unique<PlanningConstants>(*made->model->graph, read);
-  LAMINA_ASSIGN_OR_RETURN(made->devices, DevicesForPlan(env, options.described));
+  LAMINA_ASSIGN_OR_RETURN(made->devices, DevicesForPlan(env, options.session, options.described));
 
   PlanRequest request;
   request.graph = made->model->graph.get();

@@ -18,20 +18,27 @@
 #include "provider/provider.h"
 #include "runtime/model_preparation.h"
 #include "runtime/session_config.h"
+#include "runtime/session_devices.h"
 
 namespace lamina {
 
 // The devices a plan is made for, and who answers for them.
 struct PlanDevices {
-  std::vector<PlacementDevice> devices;                  // the host last
-  std::vector<uint64_t> free_bytes;                      // by device
-  std::vector<std::shared_ptr<ProviderHostHalf>> owned;  // what `devices` points into, but for the CPU
+  std::vector<PlacementDevice> devices;  // the host last
+  std::vector<uint64_t> free_bytes;      // by device
+  // What `devices` points into.
+  SessionDevices present;
+  std::vector<std::shared_ptr<ProviderHostHalf>> halves;
 };
 
-// Those of the environment's providers, or, where any are described, the described ones; then the CPU. A
-// described device is answered for by the provider that it names where there is one, else by a generic host
-// half.
-Result<PlanDevices> DevicesForPlan(const Env& env, std::span<const DeviceDescription> described);
+// Those that a session with these options would open, or, where any are described, the described ones and the
+// CPU. A described device is answered for by the provider that it names where there is one, else by a generic
+// host half.
+Result<PlanDevices> DevicesForPlan(const Env& env, const SessionOptions& options,
+                                   std::span<const DeviceDescription> described);
+
+// Bytes of each device that can be allocated now; of the host 0.
+std::vector<uint64_t> FreeBytesOf(const SessionDevices& devices);
 
 // What the options say about planning. INVALID_ARGUMENT names the option. `folder`: of the model, for files
 // that options name.

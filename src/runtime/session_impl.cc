@@ -173,7 +173,7 @@ Status SessionImpl::MakeThePlan(const SessionConfig& config) {
   request.applied = model_->graph.get();
   request.decoder = decoder_ ? &*decoder_ : nullptr;
   request.devices = devices;
-  const std::vector<uint64_t> free_bytes = FreeBytes();
+  const std::vector<uint64_t> free_bytes = FreeBytesOf(lasting_->devices);
   request.free_bytes = free_bytes;
   request.constants = &constants_;
   request.settings = std::move(settings);
@@ -193,18 +193,8 @@ Status SessionImpl::MakeThePlan(const SessionConfig& config) {
   return CheckFreeMemory();
 }
 
-// Bytes of each device that can be allocated now.
-std::vector<uint64_t> SessionImpl::FreeBytes() const {
-  std::vector<uint64_t> free_bytes;
-  for (const SessionDevice& device : lasting_->devices) {
-    free_bytes.push_back(
-        device.provider->available_resource_bytes(device.device()).value_or(device.description.memory_bytes));
-  }
-  return free_bytes;
-}
-
 Status SessionImpl::CheckFreeMemory() const {
-  const std::vector<uint64_t> free_bytes = FreeBytes();
+  const std::vector<uint64_t> free_bytes = FreeBytesOf(lasting_->devices);
   for (size_t i = 0; i + 1 < free_bytes.size(); ++i) {
     const DeviceNeed& need = planned_->needs[i];
     if (free_bytes[i] == 0 || need.allocated_bytes <= free_bytes[i]) continue;

@@ -66,7 +66,6 @@ class SessionImpl {
   Status Load(const SessionOptions& options, const LoadOptions& load_options);
   // Decides what lives where and makes the graph ready for it.
   Status MakeThePlan(const SessionConfig& config);
-  std::vector<uint64_t> FreeBytes() const;
   // RESOURCE_EXHAUSTED where the devices have less memory now than the plan takes.
   Status CheckFreeMemory() const;
   Status CreateKvCaches(const SessionConfig& config);
