@@ -10,10 +10,10 @@
 
 #include "lamina/status.h"
 #include "model/graph.h"
+#include "placement/copy_schedule.h"
 #include "provider/allocator.h"
 #include "provider/kernel.h"
 #include "provider/kernel_registry.h"
-#include "placement/copy_schedule.h"
 #include "runtime/device_constants.h"
 #include "runtime/session_devices.h"
 #include "weights/constant_table.h"

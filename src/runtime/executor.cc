@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "memory/bfc_arena.h"
+#include "runtime/node_stats_recorder.h"
 
 namespace lamina {
 namespace {
@@ -94,7 +95,11 @@ class StepContext : public KernelContext {
     return Status();
   }
 
+  // Scratch that the kernel asked for so far.
+  uint64_t scratch_bytes() const { return scratch_bytes_; }
+
   Result<void*> GetScratchBuffer(int slot_id, size_t bytes) override {
+    scratch_bytes_ += bytes;
     const std::optional<WorkspacePattern::Block> block = PlannedSlot(slot_id);
     if (!block) return run_.storage.scratch(step_.device).Take(bytes);
     if (bytes <= static_cast<size_t>(block->size_bytes))
@@ -230,6 +235,7 @@ class StepContext : public KernelContext {
   Frame& frame_;
   RunContext& run_;
   const KvView* kv_view_ = nullptr;
+  uint64_t scratch_bytes_ = 0;
 };
 
 uint64_t BytesTouched(const Step& step, const StepContext& context, const Frame& frame) {
@@ -266,9 +272,7 @@ Status Compute(const Step& step, StepContext& context, RunContext& run) {
   return status.ok() || device.is_host() ? status : status.WithContext(device.name());
 }
 
-Status RunStep(const Step& step, Frame& frame, RunContext& run) {
-  StepContext context(step, frame, run);
-  if (!run.options.on_step) return Compute(step, context, run);
+Status ComputeProfiled(const Step& step, StepContext& context, Frame& frame, RunContext& run) {
   StepProfile profile;
   profile.node = step.node->name;
   profile.op_type = step.node->op_type;
@@ -279,6 +283,34 @@ Status RunStep(const Step& step, Frame& frame, RunContext& run) {
   profile.start_ns = start_ns - run.start_ns;
   profile.bytes = BytesTouched(step, context, frame);
   run.options.on_step(profile);
+  return Status();
+}
+
+// What a step used; outputs in multiples of 256 bytes, as an arena hands them out.
+NodeMemoryStats MemoryStatsOf(const Step& step, const StepContext& context, const Frame& frame) {
+  constexpr uint64_t kArenaGranule = 256;
+  NodeMemoryStats stats;
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    const PackedWeight packed = context.Packed(i);
+    const Tensor* input = context.Input(i);
+    const uint64_t bytes = packed.data ? packed.size_bytes : input ? input->size_bytes() : 0;
+    (step.inputs[static_cast<size_t>(i)].constant ? stats.initializer_bytes : stats.input_bytes) += bytes;
+  }
+  for (const int32_t output : step.outputs) {
+    if (output < 0) continue;
+    const Value& value = frame.values[static_cast<size_t>(output)];
+    if (!value.is_tensor()) continue;
+    stats.dynamic_bytes += (value.tensor().size_bytes() + kArenaGranule - 1) / kArenaGranule * kArenaGranule;
+  }
+  stats.temporary_bytes = context.scratch_bytes();
+  return stats;
+}
+
+Status RunStep(const Graph& graph, const Step& step, Frame& frame, RunContext& run) {
+  StepContext context(step, frame, run);
+  LAMINA_RETURN_IF_ERROR(run.options.on_step ? ComputeProfiled(step, context, frame, run)
+                                             : Compute(step, context, run));
+  if (run.node_stats) run.node_stats->Record(graph, step.id, MemoryStatsOf(step, context, frame));
   return Status();
 }
 
@@ -356,7 +388,7 @@ Status RunExecutable(const Executable& executable, Frame& frame, RunContext& run
     }
     ScratchSpace& scratch = run.storage.scratch(step.device);
     const ScratchSpace::Mark mark = scratch.mark();
-    const Status status = RunStep(step, frame, run);
+    const Status status = RunStep(executable.graph(), step, frame, run);
     scratch.Rewind(mark);
     if (!status.ok()) return status.WithContext(NodeLabel(*step.node));
     for (const int32_t dead : step.dead_after) frame.values[static_cast<size_t>(dead)] = Value();

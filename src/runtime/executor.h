@@ -20,6 +20,7 @@
 
 namespace lamina {
 
+class NodeStatsRecorder;
 class ThreadPool;
 
 // Where values and workspace lie in the execution buffer of one device.
@@ -72,6 +73,7 @@ struct RunContext {
   RunQueues* queues = nullptr;       // null where everything is on the host
   std::span<const KvView> kv_views;  // by kv layer; empty where no cache is bound
   int64_t start_ns = 0;
+  NodeStatsRecorder* node_stats = nullptr;  // null: nothing is collected
 };
 
 // Runs every step. Inputs and captures are in `frame`, those that lie on a device still where the caller has

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "lamina/session.h"
+#include "plan/kv_layout.h"
 #include "provider/kv_view.h"
 #include "runtime/executor.h"
-#include "plan/kv_layout.h"
 #include "runtime/session_devices.h"
 
 namespace lamina {

@@ -66,6 +66,11 @@ std::vector<uint64_t> FreeBytesOf(const SessionDevices& devices) {
   return free_bytes;
 }
 
+std::string BesideModel(const std::string& path, const std::string& folder) {
+  const std::filesystem::path file(path);
+  return file.is_absolute() || folder.empty() ? path : (std::filesystem::path(folder) / file).string();
+}
+
 Result<PlanSettings> PlanSettingsOf(const SessionConfig& config, const std::string& folder) {
   PlanSettings settings;
   settings.context_tokens = ContextLength(config);
@@ -93,9 +98,7 @@ Result<PlanSettings> PlanSettingsOf(const SessionConfig& config, const std::stri
   if (!config.partitioning_settings.empty()) {
     LAMINA_ASSIGN_OR_RETURN(settings.partitioning, ParsePartitioningSettings(config.partitioning_settings));
     if (!settings.partitioning->stats_file.empty()) {
-      const std::filesystem::path file(settings.partitioning->stats_file);
-      const std::string path =
-          file.is_absolute() ? file.string() : (std::filesystem::path(folder) / file).string();
+      const std::string path = BesideModel(settings.partitioning->stats_file, folder);
       LAMINA_ASSIGN_OR_RETURN(NodeMemoryStatsTable stats, NodeMemoryStatsTable::Read(path));
       settings.node_stats = std::make_shared<const NodeMemoryStatsTable>(std::move(stats));
     }

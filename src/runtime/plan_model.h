@@ -40,6 +40,9 @@ Result<PlanDevices> DevicesForPlan(const Env& env, const SessionOptions& options
 // Bytes of each device that can be allocated now; of the host 0.
 std::vector<uint64_t> FreeBytesOf(const SessionDevices& devices);
 
+// A file that an option names: relative paths are relative to the model's folder.
+std::string BesideModel(const std::string& path, const std::string& folder);
+
 // What the options say about planning. INVALID_ARGUMENT names the option. `folder`: of the model, for files
 // that options name.
 Result<PlanSettings> PlanSettingsOf(const SessionConfig& config, const std::string& folder);

@@ -9,8 +9,8 @@
 
 #include "lamina/status.h"
 #include "lamina/value.h"
-#include "provider/provider.h"
 #include "placement/copy_schedule.h"
+#include "provider/provider.h"
 #include "runtime/session_devices.h"
 
 namespace lamina {

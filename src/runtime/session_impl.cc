@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "runtime/model_preparation.h"
+#include "runtime/node_stats_recorder.h"
 #include "runtime/plan_model.h"
 #include "runtime/planned_frames.h"
 #include "runtime/session_config.h"
@@ -131,6 +132,9 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   LAMINA_RETURN_IF_ERROR(report(0));
 
   LAMINA_RETURN_IF_ERROR(MakeThePlan(config));
+  if (!config.node_stats_file.empty()) {
+    node_stats_ = std::make_unique<NodeStatsRecorder>(BesideModel(config.node_stats_file, model_->folder));
+  }
 
   device_constants_ = std::make_unique<DeviceConstants>(lasting_->devices, external_data_);
   ExecutableOptions executable_options;
@@ -310,7 +314,8 @@ Status SessionImpl::Run(const RunOptions& options, RunBinding& binding) {
   LAMINA_ASSIGN_OR_RETURN(RunQueues * queues, (*storage).Queues(lasting_->devices, *executable_));
 
   EnvImpl& env = lasting_->env->impl();
-  RunContext run{options, env.threads(), lasting_->devices, lasting_, *storage, queues, {}, 0};
+  RunContext run{options, env.threads(),    lasting_->devices, lasting_, *storage, queues, {},
+                 0,       node_stats_.get()};
   if (options.on_step) run.start_ns = SystemClock().NowNs();
   if (binding.kv_cache()) {
     KvCacheStorage& cache = binding.kv_cache()->impl().storage();
@@ -513,7 +518,11 @@ Result<Value> SessionImpl::CopyInto(const Tensor& bound, const Tensor& tensor, s
   return Value(std::move(copy));
 }
 
-SessionImpl::~SessionImpl() = default;
+SessionImpl::~SessionImpl() {
+  if (!node_stats_) return;
+  const Status written = node_stats_->Write();
+  if (!written.ok()) LogWarning("statistics of nodes were not written: {}", written.message());
+}
 
 SessionStats SessionImpl::stats() const {
   SessionStats stats = load_stats_;

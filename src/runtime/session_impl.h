@@ -25,6 +25,7 @@
 namespace lamina {
 
 class ExternalData;
+class NodeStatsRecorder;
 struct SessionConfig;
 
 // Immutable after load but for the pools, which have locks.
@@ -107,6 +108,7 @@ class SessionImpl {
   std::shared_ptr<KvCachePool> kv_caches_;
   std::unique_ptr<PlannedFrames> planned_frames_;  // null in an arena session
   int32_t tokens_input_ = -1;                      // position of a decoder's tokens (or embeddings)
+  std::unique_ptr<NodeStatsRecorder> node_stats_;  // null: nothing is collected
   SessionStats load_stats_;
 
   std::atomic<uint64_t> num_runs_{0};
