@@ -207,10 +207,8 @@ class DeviceFit {
     if (next != choice.left_out.end()) {
       UnitSet more = set;
       more[*next] = true;
-      LAMINA_ASSIGN_OR_RETURN(const DeviceNeed now, NeedOf(set));
-      LAMINA_ASSIGN_OR_RETURN(const DeviceNeed then, NeedOf(more));
-      fit.unplaced = {request_.units[*next].name,
-                      then.allocated_bytes - std::min(now.allocated_bytes, then.allocated_bytes)};
+      LAMINA_ASSIGN_OR_RETURN(const DeviceNeed with, NeedOf(more));
+      fit.unplaced = {request_.units[*next].name, device_, with.allocated_bytes};
     }
     device_of_unit_ = With(set);
     return Status();

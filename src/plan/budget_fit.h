@@ -47,8 +47,14 @@ struct BudgetFitRequest {
 };
 
 struct BudgetFit {
+  // The smallest unit that was left out, and what the device would allocate in all with it.
+  struct LeftOut {
+    std::string name;
+    int32_t device = 0;
+    uint64_t allocated_bytes = 0;
+  };
   std::vector<int32_t> device_of_unit;
-  std::optional<Plan::Unplaced> unplaced;
+  std::optional<LeftOut> unplaced;
   std::optional<uint64_t> smallest_useful_budget_bytes;  // where no unit was placed
 };
 

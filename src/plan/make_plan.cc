@@ -44,11 +44,11 @@ class PlanMaker {
 
   Result<PlannedGraph> Make() {
     LAMINA_RETURN_IF_ERROR(ResolveBudgets());
-    LAMINA_ASSIGN_OR_RETURN(result_.order, graph_.TopologicalOrder());
+    LAMINA_ASSIGN_OR_RETURN(result_.order, ExecutionOrder(graph_));
     LAMINA_ASSIGN_OR_RETURN(layers_, AssignLayers(graph_));
     LAMINA_RETURN_IF_ERROR(FindPhases());
     LAMINA_RETURN_IF_ERROR(Partition());
-    LAMINA_RETURN_IF_ERROR(FindKvLayout());
+    LAMINA_RETURN_IF_ERROR(FindKvLayout(all_on_.front()));
     demands_ = std::make_unique<NodeDemands>(graph_, request_.devices, *request_.constants, sizes_,
                                              settings_.prepack);
     bool estimate = false;
@@ -183,15 +183,14 @@ class PlanMaker {
     return Status();
   }
 
-  Status FindKvLayout() {
+  Status FindKvLayout(const Placement& placement) {
     if (state_pairs_.empty()) return Status();
     static const KernelDef no_kernel("");
     LAMINA_ASSIGN_OR_RETURN(
         result_.kv,
         MakeKvLayout(graph_, result_.order, state_pairs_, std::string(request_.decoder->batch.symbol()),
                      std::string(request_.decoder->past.symbol()), [&](NodeId id) -> const KernelDef& {
-                       const KernelCreateInfo* kernel =
-                           all_on_.front().nodes[static_cast<size_t>(id.index)].kernel;
+                       const KernelCreateInfo* kernel = placement.nodes[static_cast<size_t>(id.index)].kernel;
                        return kernel ? kernel->def : no_kernel;
                      }));
     return Status();
@@ -254,6 +253,7 @@ class PlanMaker {
       result_.placement.nodes[i].kernel = placed.kernels[i];
       result_.placement.nodes[i].with_casts = false;
     }
+    LAMINA_RETURN_IF_ERROR(FindKvLayout(result_.placement));
     for (InPlaceKv& layer : result_.kv.in_place) layer.device = placed.DeviceOf(layer.node);
     for (CarriedState& state : result_.kv.carried) {
       state.device = placed.DeviceOf(graph_.inputs()[static_cast<size_t>(state.input)]);
@@ -375,7 +375,11 @@ class PlanMaker {
                    request_.decoder ? settings_.prefill_chunk_tokens : 0};
     plan.frames = settings_.frames;
     plan.kv_caches = state_pairs_.empty() ? 0 : settings_.kv_caches;
-    plan.unplaced = fit_.unplaced;
+    if (fit_.unplaced) {
+      const uint64_t now_bytes = result_.needs[static_cast<size_t>(fit_.unplaced->device)].allocated_bytes;
+      plan.unplaced = {fit_.unplaced->name,
+                       fit_.unplaced->allocated_bytes - std::min(now_bytes, fit_.unplaced->allocated_bytes)};
+    }
     plan.smallest_useful_budget_bytes = fit_.smallest_useful_budget_bytes;
     PlanReportRequest report;
     report.graph = &graph_;
@@ -386,7 +390,6 @@ class PlanMaker {
     report.budget_texts = budget_texts_;
     report.sizes = sizes_;
     report.demands = demands_.get();
-    report.unplaced = fit_.unplaced;
     return FillPlan(report, result_);
   }
 

@@ -171,13 +171,29 @@ uint64_t MemoryModel::KvCacheBytes(const Placement& placement, int32_t device) c
 }
 
 Result<uint64_t> MemoryModel::PackingBytes(const Placement& placement, int32_t device) const {
-  uint64_t bytes = 0;
+  const Graph& graph = *request_.graph;
+  const uint64_t granule = request_.devices[static_cast<size_t>(device)].description.granularity_bytes;
+  uint64_t most_bytes = 0;
   for (const NodeId id : request_.order) {
-    if (placement.DeviceOf(id) != device) continue;
+    const NodePlacement& at = placement.nodes[static_cast<size_t>(id.index)];
+    if (at.device != device) continue;
     LAMINA_ASSIGN_OR_RETURN(const NodeDemand* demand, DemandOf(placement, id));
-    for (const PackedInput& packed : demand->packed) bytes = std::max(bytes, packed.scratch_bytes);
+    const Node& node = graph.node(id);
+    for (const PackedInput& packed : demand->packed) {
+      uint64_t bytes = RoundUpBytes(packed.scratch_bytes, granule);
+      for (size_t input = 0; input < node.inputs.size(); ++input) {
+        const bool absorbed = static_cast<int>(input) == packed.input ||
+                              (input < 32 && (packed.absorbed_inputs >> input & 1) != 0);
+        const bool on_host = at.kernel->def.is_host_input(static_cast<int>(input));
+        const ValueId value = node.inputs[input];
+        const Initializer* original =
+            absorbed && !on_host && value.valid() ? graph.ConstantOf(value) : nullptr;
+        if (original) bytes += RoundUpBytes(original->size_bytes(), granule);
+      }
+      most_bytes = std::max(most_bytes, bytes);
+    }
   }
-  return bytes;
+  return most_bytes;
 }
 
 Result<uint64_t> MemoryModel::StepBytes(const Placement& placement, NodeId node) const {
@@ -300,10 +316,15 @@ Result<DeviceNeed> MemoryModel::Need(const Placement& placement, int32_t device)
     }
     need.frames.push_back(std::move(frame));
   }
-  // Weights of the host are packed before its frames are allocated, with memory of their own.
+  // Weights are packed before caches and frames are allocated, in the memory that these get then. (On the
+  // host packing has memory of its own.)
   if (!on_host) {
     LAMINA_ASSIGN_OR_RETURN(need.packing_bytes, PackingBytes(placement, device));
-    need.execution_bytes = std::max(need.execution_bytes, RoundUpBytes(need.packing_bytes, kBlockAlignment));
+    const uint64_t caches_bytes = Allocated(device, 0, need.kv_cache_bytes, 0);
+    const uint64_t beyond_bytes = need.packing_bytes - std::min(need.packing_bytes, caches_bytes);
+    const auto frames = static_cast<uint64_t>(request_.frames);
+    need.packing_bytes = RoundUpBytes((beyond_bytes + frames - 1) / frames, kBlockAlignment);
+    need.execution_bytes = std::max(need.execution_bytes, need.packing_bytes);
   }
   need.allocated_bytes = Allocated(device, need.weights_bytes, need.kv_cache_bytes, need.execution_bytes);
   return need;

@@ -48,7 +48,7 @@ struct DeviceNeed {
   std::vector<std::pair<NodeId, uint64_t>> kv_bytes_by_node;
   uint64_t execution_bytes = 0;   // of one frame
   FrameShares shares;             // of the phase that fills the frame most
-  uint64_t packing_bytes = 0;     // scratch of packing, which overlays the frame
+  uint64_t packing_bytes = 0;     // that a frame must have so that weights can be packed in its memory
   std::vector<FramePlan> frames;  // by phase
   uint64_t allocated_bytes = 0;
 };
@@ -107,6 +107,7 @@ class MemoryModel {
   Result<const NodeDemand*> DemandOf(const Placement& placement, NodeId node) const;
   std::vector<std::pair<NodeId, uint64_t>> KvOn(const Placement& placement, int32_t device) const;
   uint64_t KvCacheBytes(const Placement& placement, int32_t device) const;
+  // Most that packing a weight takes at once: scratch and originals, which are brought there for it.
   Result<uint64_t> PackingBytes(const Placement& placement, int32_t device) const;
   NodeId HolderOf(const CarriedState& state) const;
   int32_t host() const { return static_cast<int32_t>(request_.devices.size()) - 1; }

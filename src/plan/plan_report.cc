@@ -94,6 +94,8 @@ class PlanReport {
     };
     std::map<int, Tally> tallies;
     for (const NodeId id : planned_.order) {
+      // Casts and copies belong to no layer.
+      if (static_cast<size_t>(id.index) >= layers.of_node.size()) continue;
       const NodePlacement& at = planned_.placement.nodes[static_cast<size_t>(id.index)];
       Tally& tally = tallies[LayerOf(id)];
       if (at.reason != PlacementReason::kHostShapes) ++tally.nodes[at.device];

@@ -23,7 +23,6 @@ struct PlanReportRequest {
   std::span<const std::string> budget_texts;  // by device
   std::span<const ValueSizes> sizes;          // by phase
   NodeDemands* demands = nullptr;
-  std::optional<Plan::Unplaced> unplaced;
 };
 
 // `planned` has everything but devices, layers, weights, cut edges, fallbacks, rules, offsets, estimates and
