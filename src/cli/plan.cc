@@ -73,7 +73,7 @@ void WarnOfSmallMachine(Plan& plan) {
 Result<ExitCode> ShowPlan(const PlanFlags& flags, Output& out) {
   LAMINA_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(flags));
   LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<ModelPlan> made,
-                          PlanModel(*prepared.env, prepared.folder.model_path, prepared.options));
+                          PlanModel(prepared.env, prepared.folder.model_path, prepared.options));
   Plan& plan = made->planned.plan;
   if (!flags.html.empty()) {
     LAMINA_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(flags.html));
@@ -96,7 +96,7 @@ Result<ExitCode> BenchPlan(const PlanFlags& flags, Output& out) {
   int nodes = 0;
   for (int i = 0; i < flags.repeat; ++i) {
     LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<ModelPlan> made,
-                            PlanModel(*prepared.env, prepared.folder.model_path, prepared.options));
+                            PlanModel(prepared.env, prepared.folder.model_path, prepared.options));
     parse_ns = i == 0 ? made->parse_ns : std::min(parse_ns, made->parse_ns);
     plan_ns = i == 0 ? made->plan_ns : std::min(plan_ns, made->plan_ns);
     nodes = made->model->graph->num_alive_nodes();

@@ -106,7 +106,7 @@ Result<PlanSettings> PlanSettingsOf(const SessionConfig& config, const std::stri
   return settings;
 }
 
-Result<std::unique_ptr<ModelPlan>> PlanModel(const Env& env, const std::string& path,
+Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, const std::string& path,
                                              const PlanModelOptions& options) {
   LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options.session));
   auto made = std::make_unique<ModelPlan>();
@@ -118,11 +118,11 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const Env& env, const std::string& 
       const std::shared_ptr<ExternalData> data,
       ExternalData::Open(*made->model, {config.external_data_strict, /*verify_checksums=*/false}));
   const auto read = [&](const Initializer& initializer) { return data->Map(initializer); };
-  Result<PreparedModel> prepared = PrepareModel(*made->model, config, options.load, read);
+  Result<PreparedModel> prepared = PrepareModel(env, *made->model, config, options.load, read);
   if (!prepared.ok()) return prepared.status().WithContext(path);
   made->prepared = *std::move(prepared);
   made->constants = std::make_unique<PlanningConstants>(*made->model->graph, read);
-  LAMINA_ASSIGN_OR_RETURN(made->devices, DevicesForPlan(env, options.session, options.described));
+  LAMINA_ASSIGN_OR_RETURN(made->devices, DevicesForPlan(*env, options.session, options.described));
 
   PlanRequest request;
   request.graph = made->model->graph.get();

@@ -67,7 +67,7 @@ struct PlanModelOptions {
 
 // Needs the model's file but neither its weights nor a device. Errors: those of reading the model, of options
 // and of MakePlan.
-Result<std::unique_ptr<ModelPlan>> PlanModel(const Env& env, const std::string& path,
+Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, const std::string& path,
                                              const PlanModelOptions& options);
 
 }  // namespace lamina

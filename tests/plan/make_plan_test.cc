@@ -60,7 +60,7 @@ Result<std::unique_ptr<ModelPlan>> PlanOf(const std::string& folder_path, const 
   }
   options.load.decoder_names = folder.decoder_names;
   LAMINA_ASSIGN_OR_RETURN(options.described, ParseDeviceSpecs(asked.devices));
-  return PlanModel(*TestEnv(), folder.model_path, options);
+  return PlanModel(TestEnv(), folder.model_path, options);
 }
 
 // A device whose granularity is small beside the test models.
