@@ -104,7 +104,7 @@ Result<const NodeDemand*> NodeDemands::Of(NodeId node, const NodePlacement& at) 
 Result<NodeDemand> NodeDemands::Ask(NodeId id, const NodePlacement& at) const {
   NodeDemand demand;
   demand.workspace.resize(sizes_.size());
-  if (!at.kernel) {
+  if (!at.kernel || !at.kernel->create) {
     demand.source = EstimateSource::kDeclared;
     return demand;
   }
