@@ -372,10 +372,28 @@ Result<GpuLayers> GpuLayers::Parse(std::string_view text) {
 
 Placement ComposePlacement(const BudgetFitRequest& request, std::span<const int32_t> device_of_unit) {
   Placement placement = request.all_on.back();
+  const auto host = static_cast<int32_t>(request.all_on.size()) - 1;
+  std::vector<int32_t> taken_from(placement.nodes.size(), host);  // by node: position in all_on
   for (size_t unit = 0; unit < request.units.size(); ++unit) {
-    const Placement& from = request.all_on[static_cast<size_t>(device_of_unit[unit])];
     for (const NodeId id : request.units[unit].nodes) {
-      placement.nodes[static_cast<size_t>(id.index)] = from.nodes[static_cast<size_t>(id.index)];
+      const auto node = static_cast<size_t>(id.index);
+      taken_from[node] = device_of_unit[unit];
+      placement.nodes[node] = request.all_on[static_cast<size_t>(device_of_unit[unit])].nodes[node];
+    }
+  }
+  placement.fused_groups.clear();
+  for (int32_t source = 0; source <= host; ++source) {
+    for (const FusedGroup& group : request.all_on[static_cast<size_t>(source)].fused_groups) {
+      const auto is_here = [&](NodeId id) { return taken_from[static_cast<size_t>(id.index)] == source; };
+      const bool whole = std::all_of(group.nodes.begin(), group.nodes.end(), is_here);
+      for (const NodeId id : group.nodes) {
+        if (!is_here(id)) continue;
+        NodePlacement& node = placement.nodes[static_cast<size_t>(id.index)];
+        // What its group was cut off from cannot run there.
+        if (!whole) node = request.all_on.back().nodes[static_cast<size_t>(id.index)];
+        if (whole) node.fused_group = static_cast<int32_t>(placement.fused_groups.size());
+      }
+      if (whole) placement.fused_groups.push_back(group);
     }
   }
   return placement;

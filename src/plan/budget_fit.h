@@ -58,7 +58,8 @@ struct BudgetFit {
   std::optional<uint64_t> smallest_useful_budget_bytes;  // where no unit was placed
 };
 
-// The placement in which each unit is on its device.
+// The placement in which each unit is on its device. Nodes of a fused group whose units were separated are on
+// the host.
 Placement ComposePlacement(const BudgetFitRequest& request, std::span<const int32_t> device_of_unit);
 
 // RESOURCE_EXHAUSTED with a MemoryShortage: the units that gpu_layers asks for do not fit, or not even what

@@ -243,8 +243,11 @@ class ExecutableBuilder {
                               options_.device_constants->LoadTemporarily(constant, options_.on_prepacked));
       originals.push_back(std::move(original));
     }
-    LAMINA_ASSIGN_OR_RETURN(const std::shared_ptr<void> scratch,
-                            Allocate(*device.memory, packing.declaration.scratch_bytes));
+    // Not a byte more than the plan has for it.
+    std::shared_ptr<void> scratch;
+    if (const uint64_t scratch_bytes = packing.declaration.scratch_bytes; scratch_bytes > 0) {
+      LAMINA_ASSIGN_OR_RETURN(scratch, Reserve(*device.memory, scratch_bytes));
+    }
     LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream,
                             device.provider->CreateStream(device.device(), StreamPurpose::kCompute));
     void* packed = options_.device_constants->PackedMemory(packing.room);
@@ -258,8 +261,13 @@ class ExecutableBuilder {
     return Status();
   }
 
+  // Kernels of the host may read a vector past the end.
   static Result<std::shared_ptr<void>> Allocate(Allocator& allocator, uint64_t bytes) {
-    LAMINA_ASSIGN_OR_RETURN(void* memory, allocator.Reserve(bytes + kPackedAlignment));
+    return Reserve(allocator, bytes + kPackedAlignment);
+  }
+
+  static Result<std::shared_ptr<void>> Reserve(Allocator& allocator, uint64_t bytes) {
+    LAMINA_ASSIGN_OR_RETURN(void* memory, allocator.Reserve(bytes));
     return std::shared_ptr<void>(memory, [&allocator](void* p) { allocator.Free(p); });
   }
 

@@ -38,7 +38,8 @@ DecoderNames NamesFrom(const std::map<std::string, std::string>& given) {
 
 }  // namespace
 
-Result<PreparedModel> PrepareModel(std::shared_ptr<Env> env, Model& model, const SessionConfig& config, const LoadOptions& load_options,
+Result<PreparedModel> PrepareModel(std::shared_ptr<Env> env, Model& model, const SessionConfig& config,
+                                   const LoadOptions& load_options,
                                    const std::function<Result<Tensor>(const Initializer&)>& read_external) {
   PreparedModel prepared;
   LAMINA_RETURN_IF_ERROR(InlineFunctions(model));

@@ -23,7 +23,8 @@ struct PreparedModel {
 };
 
 // `read_external` gives small constants of external data, or an error where they are not at hand.
-Result<PreparedModel> PrepareModel(std::shared_ptr<Env> env, Model& model, const SessionConfig& config, const LoadOptions& load_options,
+Result<PreparedModel> PrepareModel(std::shared_ptr<Env> env, Model& model, const SessionConfig& config,
+                                   const LoadOptions& load_options,
                                    const std::function<Result<Tensor>(const Initializer&)>& read_external);
 
 // Tokens a sequence may have: the option, else 4096.

@@ -108,6 +108,27 @@ Result<PlanSettings> PlanSettingsOf(const SessionConfig& config, const std::stri
   return settings;
 }
 
+Status CheckThatGpusArePresent(const Env& env, const PlanSettings& settings,
+                               std::span<const PlacementDevice> devices) {
+  const auto is_gpu = [](const PlacementDevice& device) {
+    return device.description.device.kind == DeviceKind::kGpu;
+  };
+  if (std::any_of(devices.begin(), devices.end(), is_gpu)) return Status();
+  const bool bounds_gpus = std::any_of(settings.budgets.begin(), settings.budgets.end(),
+                                       [](const DeviceBudget& budget) { return budget.designator.empty(); });
+  const bool places_layers =
+      settings.gpu_layers && (settings.gpu_layers->all || settings.gpu_layers->count > 0);
+  if (!bounds_gpus && !places_layers) return Status();
+  std::string reasons;
+  for (const ProviderProblem& problem : env.ProviderProblems()) {
+    reasons += fmt::format("; provider {}: {}", problem.provider, problem.reason.message());
+  }
+  return NotFoundError(
+      "{}: there is no GPU that could be used{}",
+      places_layers ? "session.gpu_layers (--gpu-layers)" : "session.device_memory_budget (--gpu-memory)",
+      reasons);
+}
+
 Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, const std::string& path,
                                              const PlanModelOptions& options) {
   LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options.session));
@@ -133,6 +154,7 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, co
   request.free_bytes = made->devices.free_bytes;
   request.constants = made->constants.get();
   LAMINA_ASSIGN_OR_RETURN(request.settings, PlanSettingsOf(config, made->model->folder));
+  LAMINA_RETURN_IF_ERROR(CheckThatGpusArePresent(*env, request.settings, request.devices));
   if (options.largest_context_tokens && request.decoder) {
     LAMINA_ASSIGN_OR_RETURN(request.settings.context_tokens,
                             LargestContext(request, *options.largest_context_tokens));

@@ -47,6 +47,11 @@ std::string BesideModel(const std::string& path, const std::string& folder);
 // that options name.
 Result<PlanSettings> PlanSettingsOf(const SessionConfig& config, const std::string& folder);
 
+// NOT_FOUND where the settings place layers on GPUs, or bound the memory of every GPU, and there is none.
+// Says what the providers of the environment miss.
+Status CheckThatGpusArePresent(const Env& env, const PlanSettings& settings,
+                               std::span<const PlacementDevice> devices);
+
 struct ModelPlan {
   std::unique_ptr<Model> model;
   PreparedModel prepared;

@@ -107,10 +107,10 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   const int64_t plan_start_ns = SystemClock().NowNs();
   LAMINA_ASSIGN_OR_RETURN(
       external_data_, ExternalData::Open(*model_, {config.external_data_strict, config.verify_checksums}));
-  LAMINA_ASSIGN_OR_RETURN(
-      PreparedModel prepared,
-      PrepareModel(lasting_->env, *model_, config, load_options,
-                   [this](const Initializer& initializer) { return external_data_->Map(initializer); }));
+  LAMINA_ASSIGN_OR_RETURN(PreparedModel prepared, PrepareModel(lasting_->env, *model_, config, load_options,
+                                                               [this](const Initializer& initializer) {
+                                                                 return external_data_->Map(initializer);
+                                                               }));
   decoder_ = std::move(prepared.decoder);
   not_a_decoder_ = prepared.not_a_decoder;
   LAMINA_ASSIGN_OR_RETURN(constants_,
@@ -165,13 +165,14 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
 
 Status SessionImpl::MakeThePlan(const SessionConfig& config) {
   LAMINA_ASSIGN_OR_RETURN(PlanSettings settings, PlanSettingsOf(config, model_->folder));
-  const bool host_only = lasting_->devices.size() == 1;
+  const std::vector<PlacementDevice> devices = PlacementDevicesOf(lasting_->devices);
+  LAMINA_RETURN_IF_ERROR(CheckThatGpusArePresent(*lasting_->env, settings, devices));
+  const bool host_only = devices.size() == 1;
   const bool runs_from_caches = decoder_ && config.max_kv_caches > 0;
   const bool needs_plan =
       !host_only || settings.rules || runs_from_caches || config.pre_allocate_execution_buffers;
   if (!needs_plan) return Status();
 
-  const std::vector<PlacementDevice> devices = PlacementDevicesOf(lasting_->devices);
   PlanRequest request;
   request.graph = model_->graph.get();
   request.applied = model_->graph.get();

@@ -5,8 +5,8 @@
 namespace lamina {
 namespace {
 
-// The check of the hash's own test suite (SMHasher): hashes of {}, {0}, {0, 1}, ... with falling seeds, hashed
-// together.
+// The check of the hash's own test suite (SMHasher): hashes of {}, {0}, {0, 1}, ... with falling seeds,
+// hashed together.
 TEST(MurmurHashTest, VerificationValue) {
   std::vector<std::byte> key(256);
   std::vector<std::byte> hashes;

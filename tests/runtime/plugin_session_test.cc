@@ -114,6 +114,7 @@ TEST_F(SimulatedFailureTest, AFailedAllocationIsTyped) {
   Inject(0, SIM_FAIL_ALLOCATION, 1);
   SessionOptions options;
   ASSERT_TRUE(options.AppendProvider("sim", {{"memory", "64KiB"}}).ok());
+  ASSERT_TRUE(options.Set("session.gpu_layers", "all").ok());
   const Status status = Session::Load(env_, folder_ + "/model.onnx", options).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   ASSERT_NE(status.memory_shortage(), nullptr) << status.ToString();

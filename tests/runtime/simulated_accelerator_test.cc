@@ -176,6 +176,7 @@ TEST_F(SimFailureTest, ALostDeviceClosesItsSession) {
 TEST_F(SimFailureTest, AModelThatDoesNotFitIsRefusedWithTheShortage) {
   SessionOptions options;
   ASSERT_TRUE(options.AppendProvider("sim", {{"devices", "1"}, {"memory", "128KiB"}}).ok());
+  ASSERT_TRUE(options.Set("session.gpu_layers", "all").ok());
   const auto session = Session::Load(sim_.env(), Zoo("llama-fp32") + "/model.onnx", options);
   ASSERT_FALSE(session.ok());
   EXPECT_EQ(session.status().code(), StatusCode::kResourceExhausted) << session.status().ToString();
