@@ -101,7 +101,32 @@ Result<std::unique_ptr<Engine>> Engine::Create(std::shared_ptr<Env> env, const M
   LAMINA_ASSIGN_OR_RETURN(KvCache cache, engine->session_->CreateKvCache());
   engine->kv_cache_ = std::make_unique<KvCache>(std::move(cache));
   engine->sequences_.resize(static_cast<size_t>(options.max_sequences));
+  LAMINA_RETURN_IF_ERROR(engine->AllocateMemory());
   return engine;
+}
+
+Status Engine::AllocateMemory() {
+  const auto num_sequences = static_cast<int64_t>(sequences_.size());
+  // A prefill chunk has one row, a batch one token each.
+  const int64_t most_tokens = std::max<int64_t>(prefill_chunk_tokens_, num_sequences);
+  const std::span<const ValueSpec> inputs = session_->inputs();
+  input_memory_.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (roles_[i] == InputRole::kCached) continue;
+    const bool is_mask = roles_[i] == InputRole::kAttentionMask;
+    const Shape shape{is_mask ? num_sequences * context_length_tokens_ : most_tokens};
+    LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(inputs[i].type.element, shape));
+    input_memory_[i].resize(bytes);
+  }
+  const DataType type = session_->outputs()[logits_output_].type.element;
+  const Shape logits_shape{num_sequences * max_row_logits_, vocab_size_};
+  LAMINA_ASSIGN_OR_RETURN(run_logits_, Tensor::Allocate(type, logits_shape));
+  logits_.reserve(static_cast<size_t>(logits_shape.num_elements()));
+  members_.reserve(sequences_.size());
+  done_.reserve(sequences_.size());
+  kv_rows_.reserve(sequences_.size());
+  first_logits_.reserve(sequences_.size() + 1);
+  return Status();
 }
 
 Status Engine::FindInputsAndOutputs() {
@@ -135,7 +160,6 @@ Status Engine::FindInputsAndOutputs() {
   logits_output_ = static_cast<size_t>(session_->FindOutput(decoder->logits.name));
   vocab_size_ = decoder->vocabulary_size();
   if (vocab_size_ <= 0) return UnsupportedError("the size of the vocabulary is not known from the model");
-  input_memory_.resize(inputs.size());
   return Status();
 }
 
@@ -214,15 +238,15 @@ Status Engine::Step(std::span<const SequenceStep> rows, const RunOptions& run_op
     first_logits_.push_back(first_logits_.back() + static_cast<size_t>(row.num_logits));
   }
   logits_.resize(first_logits_.back() * static_cast<size_t>(vocab_size_));
-  std::vector<bool> done(rows.size(), false);
+  done_.assign(rows.size(), false);
   for (size_t first = 0; first < rows.size(); ++first) {
-    if (done[first]) continue;
-    std::vector<size_t> members;
+    if (done_[first]) continue;
+    members_.clear();
     for (size_t i = first; i < rows.size(); ++i) {
-      if (!done[i] && (i == first || CanShareRun(rows[first], rows[i]))) members.push_back(i);
+      if (!done_[i] && (i == first || CanShareRun(rows[first], rows[i]))) members_.push_back(i);
     }
-    for (const size_t member : members) done[member] = true;
-    LAMINA_RETURN_IF_ERROR(RunGroup(rows, members, run_options));
+    for (const size_t member : members_) done_[member] = true;
+    LAMINA_RETURN_IF_ERROR(RunGroup(rows, members_, run_options));
   }
   return Status();
 }
@@ -255,12 +279,20 @@ Status Engine::RunChunk(std::span<const SequenceStep> rows, std::span<const size
     binding_.BindInput(input, std::move(value));
   }
   binding_.BindKvCache(kv_cache_.get(), kv_rows_);
+  BindLogits(static_cast<int64_t>(members.size() * range.count));
   LAMINA_RETURN_IF_ERROR(session_->Run(run_options, binding_));
   for (const size_t member : members) {
     sequences_[static_cast<size_t>(rows[member].sequence.slot)].length_tokens +=
         static_cast<int64_t>(range.count);
   }
   return Status();
+}
+
+// Models whose logits cannot be cut to the last tokens give those of a whole prefill chunk, in memory of the
+// run.
+void Engine::BindLogits(int64_t num_tokens) {
+  const bool holds = num_tokens <= run_logits_.shape()[0];
+  binding_.BindOutput(logits_output_, holds ? run_logits_ : Tensor());
 }
 
 Result<Value> Engine::MakeInput(size_t input, std::span<const SequenceStep> rows,
@@ -276,7 +308,10 @@ Result<Value> Engine::MakeInput(size_t input, std::span<const SequenceStep> rows
   const DataType type = session_->inputs()[input].type.element;
   LAMINA_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(type, shape));
   std::vector<std::byte>& memory = input_memory_[input];
-  if (memory.size() < bytes) memory.resize(bytes);
+  if (memory.size() < bytes) {
+    return InternalError("input '{}' needs {} bytes, {} are there", session_->inputs()[input].name, bytes,
+                         memory.size());
+  }
   Tensor tensor = Tensor::View(type, shape, memory.data(), memory.size());
   if (roles_[input] == InputRole::kUseCache) {
     StoreInteger(tensor, 0, kv_rows_.front().past_tokens > 0 ? 1 : 0);

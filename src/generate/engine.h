@@ -98,6 +98,9 @@ class Engine {
 
   Engine() = default;
   Status FindInputsAndOutputs();
+  // All that steps with one token a row need, so that they allocate nothing.
+  Status AllocateMemory();
+  void BindLogits(int64_t num_tokens);
   Status CheckRows(std::span<const SequenceStep> rows) const;
   bool CanShareRun(const SequenceStep& a, const SequenceStep& b) const;
   // `members`: indices of the rows that share the runs.
@@ -125,8 +128,11 @@ class Engine {
   std::vector<std::vector<std::byte>> input_memory_;  // by input position
   std::vector<float> logits_;                         // [all that the rows want, vocab_size]
   std::vector<size_t> first_logits_;                  // by row, and the end: its first among them
+  Tensor run_logits_;                                 // [rows that may be wanted in one run, vocab_size]
   RunBinding binding_;
   std::vector<KvRow> kv_rows_;
+  std::vector<size_t> members_;  // of the run: indices of rows
+  std::vector<bool> done_;       // by row
 };
 
 }  // namespace lamina

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <queue>
 #include <set>
@@ -18,6 +19,7 @@ using UnitSet = std::vector<bool>;  // by unit
 constexpr size_t kMaxLayersForAllBlocks = 16;
 constexpr size_t kMaxUnitsForUsefulBudget = 64;
 constexpr size_t kMaxContributors = 5;
+constexpr size_t kNoPosition = std::numeric_limits<size_t>::max();
 
 // What units cost on one device as far as it adds up.
 class UnitCosts {
@@ -93,6 +95,15 @@ class UnitCosts {
     }
     return bytes;
   }
+  // All units by their resident bytes; equal ones in order.
+  std::vector<size_t> SmallestFirst() const {
+    std::vector<std::pair<uint64_t, size_t>> keyed;
+    for (size_t unit = 0; unit < weights_.size(); ++unit) keyed.emplace_back(Resident(unit), unit);
+    std::sort(keyed.begin(), keyed.end());
+    std::vector<size_t> units;
+    for (const auto& [bytes, unit] : keyed) units.push_back(unit);
+    return units;
+  }
 
  private:
   struct Shared {
@@ -137,7 +148,8 @@ class DeviceFit {
         device_(device),
         costs_(costs),
         device_of_unit_(device_of_unit),
-        available_(available) {}
+        available_(available),
+        smallest_first_(costs.SmallestFirst()) {}
 
   // Gives units to the device. The unit that was left out last, with what it would need more.
   Status Run(BudgetFit& fit) {
@@ -147,8 +159,14 @@ class DeviceFit {
     if (fixed.allocated_bytes > budget_bytes) {
       return Shortage(fixed, budget_bytes).WithContext("what layer rules place there does not fit");
     }
-    Fill();
     std::set<UnitSet> refused;
+    LAMINA_ASSIGN_OR_RETURN(const bool all_fit, Fits(available_, budget_bytes, refused));
+    if (all_fit) {
+      fit.unplaced.reset();
+      device_of_unit_ = With(available_);
+      return Status();
+    }
+    Fill();
     while (!choices_.empty()) {
       Choice choice = choices_.top();
       choices_.pop();
@@ -226,47 +244,52 @@ class DeviceFit {
     if (!bases_.insert(set).second) return;
     Choice choice;
     choice.number = bases_.size();
-    for (size_t unit = 0; unit < set.size(); ++unit) {
+    for (const size_t unit : smallest_first_) {
       if (available_[unit] && !set[unit]) choice.left_out.push_back(unit);
     }
-    std::stable_sort(choice.left_out.begin(), choice.left_out.end(),
-                     [&](size_t a, size_t b) { return costs_.Resident(a) < costs_.Resident(b); });
     choice.base = std::move(set);
-    choice.extra = choice.left_out.size();
     // Extras that cannot fit by their weights alone are not tried one by one.
     const uint64_t budget_bytes = request_.budget_bytes[static_cast<size_t>(device_)];
-    UnitSet with = choice.Units();
-    while (choice.extra > 0 &&
-           request_.memory->Allocated(device_, costs_.Weights(with), costs_.Kv(with), 0) > budget_bytes) {
-      with[choice.left_out[--choice.extra]] = false;
+    size_t too_many = choice.left_out.size() + 1;
+    while (choice.extra + 1 < too_many) {
+      const size_t fewest = choice.extra;
+      const size_t middle = fewest + (too_many - fewest) / 2;
+      choice.extra = middle;
+      const UnitSet with = choice.Units();
+      if (request_.memory->Allocated(device_, costs_.Weights(with), costs_.Kv(with), 0) <= budget_bytes)
+        continue;
+      too_many = middle;
+      choice.extra = fewest;
     }
     Push(std::move(choice));
   }
 
   void Fill() {
-    std::vector<int> layers;
+    size_t count = 0;
+    position_.assign(request_.units.size(), kNoPosition);
+    int last_layer = 0;
     for (size_t unit = 0; unit < request_.units.size(); ++unit) {
       const PlacementUnit& of = request_.units[unit];
       const bool inside = of.kind == Kind::kLayer || of.kind == Kind::kExperts;
-      if (inside && available_[unit] && (layers.empty() || layers.back() != of.layer)) {
-        layers.push_back(of.layer);
-      }
+      if (!inside || !available_[unit]) continue;
+      if (count == 0 || last_layer != of.layer) ++count;
+      last_layer = of.layer;
+      position_[unit] = count - 1;
     }
     const bool has_experts =
         std::any_of(request_.units.begin(), request_.units.end(),
                     [](const PlacementUnit& unit) { return unit.kind == Kind::kExperts; });
-    AddBlocks(layers.size(), layers.size(), layers, has_experts);
-    const size_t count = layers.size();
+    AddBlocks(count, count, has_experts);
     for (size_t begin = 0; begin < count; ++begin) {
       for (size_t end = count; end > begin; --end) {
         const bool at_an_end = begin == 0 || end == count;
-        if (at_an_end || count <= kMaxLayersForAllBlocks) AddBlocks(begin, end, layers, has_experts);
+        if (at_an_end || count <= kMaxLayersForAllBlocks) AddBlocks(begin, end, has_experts);
       }
     }
   }
 
-  // The layers [begin, end) of `layers` with and without embedding, head and experts.
-  void AddBlocks(size_t begin, size_t end, const std::vector<int>& layers, bool has_experts) {
+  // The available layers at [begin, end) with and without embedding, head and experts.
+  void AddBlocks(size_t begin, size_t end, bool has_experts) {
     enum class Experts { kWithLayers, kNowhere, kInBlockOnly };
     for (const Experts experts : {Experts::kWithLayers, Experts::kNowhere, Experts::kInBlockOnly}) {
       if (!has_experts && experts != Experts::kWithLayers) break;
@@ -275,9 +298,7 @@ class DeviceFit {
           UnitSet set(request_.units.size(), false);
           for (size_t unit = 0; unit < set.size(); ++unit) {
             const PlacementUnit& of = request_.units[unit];
-            const bool in_block = std::find(layers.begin() + static_cast<std::ptrdiff_t>(begin),
-                                            layers.begin() + static_cast<std::ptrdiff_t>(end),
-                                            of.layer) != layers.begin() + static_cast<std::ptrdiff_t>(end);
+            const bool in_block = position_[unit] >= begin && position_[unit] < end;
             bool chosen = false;
             switch (of.kind) {
               case Kind::kEmbedding:
@@ -306,6 +327,8 @@ class DeviceFit {
   const UnitCosts& costs_;
   std::vector<int32_t>& device_of_unit_;
   const UnitSet available_;
+  const std::vector<size_t> smallest_first_;  // units by their resident bytes
+  std::vector<size_t> position_;              // by unit: of its layer among those available, or kNoPosition
   std::set<UnitSet> bases_;
   std::priority_queue<Choice, std::vector<Choice>, TriedLater> choices_;
 };
@@ -336,11 +359,9 @@ UnitSet UnitsAskedFor(const BudgetFitRequest& request) {
 Result<uint64_t> SmallestUsefulBudget(const BudgetFitRequest& request, int32_t device,
                                       const UnitCosts& costs) {
   std::vector<size_t> units;
-  for (size_t unit = 0; unit < request.units.size(); ++unit) {
+  for (const size_t unit : costs.SmallestFirst()) {
     if (costs.Resident(unit) > 0) units.push_back(unit);
   }
-  std::stable_sort(units.begin(), units.end(),
-                   [&](size_t a, size_t b) { return costs.Resident(a) < costs.Resident(b); });
   units.resize(std::min(units.size(), kMaxUnitsForUsefulBudget));
   std::optional<uint64_t> smallest_bytes;
   for (const size_t unit : units) {

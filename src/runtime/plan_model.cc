@@ -144,6 +144,7 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, co
   Result<PreparedModel> prepared = PrepareModel(env, *made->model, config, options.load, read);
   if (!prepared.ok()) return prepared.status().WithContext(path);
   made->prepared = *std::move(prepared);
+  const int64_t prepared_ns = clock.NowNs();
   made->constants = std::make_unique<PlanningConstants>(*made->model->graph, read);
   LAMINA_ASSIGN_OR_RETURN(made->devices, DevicesForPlan(*env, options.session, options.described));
 
@@ -162,7 +163,8 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, co
   request.applied = made->model->graph.get();
   LAMINA_ASSIGN_OR_RETURN(made->planned, MakePlan(request));
   made->parse_ns = parsed_ns - start_ns;
-  made->plan_ns = clock.NowNs() - parsed_ns;
+  made->prepare_ns = prepared_ns - parsed_ns;
+  made->plan_ns = clock.NowNs() - prepared_ns;
   return made;
 }
 

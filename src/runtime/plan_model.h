@@ -59,7 +59,8 @@ struct ModelPlan {
   std::unique_ptr<PlanningConstants> constants;
   PlannedGraph planned;
   int64_t parse_ns = 0;
-  int64_t plan_ns = 0;  // everything after parsing
+  int64_t prepare_ns = 0;  // shape inference and rewrites
+  int64_t plan_ns = 0;
 };
 
 struct PlanModelOptions {

@@ -28,6 +28,7 @@ Status RunQueues::Init() {
     LAMINA_ASSIGN_OR_RETURN(queues_[i].copies, open(StreamPurpose::kCopy));
     LAMINA_ASSIGN_OR_RETURN(queues_[i].computed, queues_[i].kernels->CreateNotification());
   }
+  for (const Queue& queue : queues_) kernel_streams_.push_back(queue.kernels.get());
   for (const CopyTask& copy : copies_) {
     Arrival arrival;
     arrival.device = DeviceAt(copy.from).is_host() ? copy.to : copy.from;
@@ -69,9 +70,10 @@ Status RunQueues::StartCopy(int32_t copy, const Tensor& source, Tensor& destinat
     LAMINA_RETURN_IF_ERROR(Transfer(arrival.device, source, destination));
     return arrival.notification->Record();
   };
-  LAMINA_RETURN_IF_ERROR(start().WithContext(NameOf(task)));
+  const Status status = start();
+  if (!status.ok()) return status.WithContext(NameOf(task));
   arrival.started = true;
-  return Status();
+  return status;
 }
 
 Status RunQueues::WaitForCopy(int32_t copy) {
@@ -87,12 +89,14 @@ Status RunQueues::WaitForCopy(int32_t copy) {
     }
     return arrived.WaitOnStream(*QueueOf(task.to).kernels);
   };
-  return wait().WithContext(NameOf(task));
+  const Status status = wait();
+  return status.ok() ? status : status.WithContext(NameOf(task));
 }
 
 Status RunQueues::StartFetch(int32_t device, const Tensor& source, Tensor& destination) {
-  LAMINA_RETURN_IF_ERROR(FollowKernels(device, device).WithContext(DeviceAt(device).name()));
-  return Transfer(device, source, destination).WithContext(DeviceAt(device).name());
+  Status status = FollowKernels(device, device);
+  if (status.ok()) status = Transfer(device, source, destination);
+  return status.ok() ? status : status.WithContext(DeviceAt(device).name());
 }
 
 namespace {
@@ -114,11 +118,9 @@ Status ForEachProvider(const SessionDevices& devices, const std::vector<Stream*>
 
 Status RunQueues::Start(const RunInfo& run) {
   for (Arrival& arrival : arrivals_) arrival.started = false;
-  std::vector<Stream*> streams;
-  for (const Queue& queue : queues_) streams.push_back(queue.kernels.get());
-  return ForEachProvider(devices_, streams, [&](ExecutionProvider& provider, std::span<Stream* const> of) {
-    return provider.OnRunStart(run, of);
-  });
+  return ForEachProvider(
+      devices_, kernel_streams_,
+      [&](ExecutionProvider& provider, std::span<Stream* const> of) { return provider.OnRunStart(run, of); });
 }
 
 Status RunQueues::Finish(const RunInfo& run) {
@@ -126,15 +128,13 @@ Status RunQueues::Finish(const RunInfo& run) {
   const auto keep = [&](const Status& status, const SessionDevice& device) {
     if (first.ok() && !status.ok()) first = status.WithContext(device.name());
   };
-  std::vector<Stream*> streams;
   for (size_t i = 0; i < queues_.size(); ++i) {
-    streams.push_back(queues_[i].kernels.get());
     if (!queues_[i].kernels) continue;
     keep(queues_[i].kernels->Synchronize(), devices_[i]);
     keep(queues_[i].copies->Synchronize(), devices_[i]);
   }
   const Status ended = ForEachProvider(
-      devices_, streams,
+      devices_, kernel_streams_,
       [&](ExecutionProvider& provider, std::span<Stream* const> of) { return provider.OnRunEnd(run, of); });
   return first.ok() ? ended : first;
 }

@@ -64,8 +64,9 @@ class RunQueues {
 
   const SessionDevices& devices_;
   std::span<const CopyTask> copies_;
-  std::vector<Queue> queues_;      // by device
-  std::vector<Arrival> arrivals_;  // by copy
+  std::vector<Queue> queues_;            // by device
+  std::vector<Stream*> kernel_streams_;  // by device; null on the host
+  std::vector<Arrival> arrivals_;        // by copy
 };
 
 }  // namespace lamina

@@ -10,6 +10,7 @@
 #include "providers/plugin/plugin_provider.h"
 #include "runtime/env_impl.h"
 #include "runtime/session_impl.h"
+#include "support/allocation_counter.h"
 #include "support/test_accelerator.h"
 #include "support/test_data.h"
 
@@ -28,6 +29,13 @@ std::vector<std::string> ZooFolders() {
   }
   std::sort(folders.begin(), folders.end());
   return folders;
+}
+
+std::string NameOfFolder(const ::testing::TestParamInfo<std::string>& param) {
+  std::string name = std::filesystem::path(param.param).filename().string();
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  return name;
 }
 
 struct Asked {
@@ -90,22 +98,27 @@ class PlannedSessionTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(PlannedSessionTest, AllocatesWhatThePlanSays) {
-  const auto all = Load(GetParam(), {"", "all"});
-  ASSERT_TRUE(all.ok()) << all.status().ToString();
-  const uint64_t needed_bytes = (*all)->session().impl().plan()->devices[0].allocated_bytes;
-  for (const int eighths : {0, 3, 5, 7, 8}) {
-    const std::string budget = std::to_string(needed_bytes * static_cast<uint64_t>(eighths) / 8);
-    const auto engine = Load(GetParam(), {budget, ""});
-    ASSERT_TRUE(engine.ok()) << engine.status().ToString();
-    const Session& session = (*engine)->session();
-    const Plan& plan = *session.impl().plan();
-    ASSERT_TRUE(plan.planned) << plan.not_planned_because;
-    EXPECT_EQ(CountersOf(session).resident_bytes, plan.devices[0].allocated_bytes) << budget;
-    EXPECT_LE(CountersOf(session).peak_bytes, plan.devices[0].allocated_bytes) << budget;
-    const uint64_t allocations = CountersOf(session).allocations;
-    Generate(**engine, 6);
-    Generate(**engine, 3);
-    EXPECT_EQ(CountersOf(session).allocations, allocations) << "a run allocated device memory";
+  for (const int64_t context_tokens : {16, 100, 128}) {
+    Asked asked{"", "all"};
+    asked.context_tokens = context_tokens;
+    const auto all = Load(GetParam(), asked);
+    ASSERT_TRUE(all.ok()) << all.status().ToString();
+    const uint64_t needed_bytes = (*all)->session().impl().plan()->devices[0].allocated_bytes;
+    for (const int eighths : {0, 3, 5, 7, 8}) {
+      asked.budget = std::to_string(needed_bytes * static_cast<uint64_t>(eighths) / 8);
+      asked.gpu_layers.clear();
+      const auto engine = Load(GetParam(), asked);
+      ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+      const Session& session = (*engine)->session();
+      const Plan& plan = *session.impl().plan();
+      ASSERT_TRUE(plan.planned) << plan.not_planned_because;
+      EXPECT_EQ(CountersOf(session).resident_bytes, plan.devices[0].allocated_bytes) << asked.budget;
+      EXPECT_LE(CountersOf(session).peak_bytes, plan.devices[0].allocated_bytes) << asked.budget;
+      const uint64_t allocations = CountersOf(session).allocations;
+      Generate(**engine, 6);
+      Generate(**engine, 3);
+      EXPECT_EQ(CountersOf(session).allocations, allocations) << "a run allocated device memory";
+    }
   }
 }
 
@@ -125,12 +138,42 @@ TEST_P(PlannedSessionTest, ExactlyThePlansMemoryRunsAndOneGranuleLessFailsAtLoad
   EXPECT_FALSE(shortage->largest_contributors.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, PlannedSessionTest, ::testing::ValuesIn(ZooFolders()), [](const auto& param) {
-  std::string name = std::filesystem::path(param.param).filename().string();
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Zoo, PlannedSessionTest, ::testing::ValuesIn(ZooFolders()), NameOfFolder);
+
+class DecodeStepTest : public ::testing::TestWithParam<std::string> {};
+
+// Also on the host: a token is made without touching the heap.
+TEST_P(DecodeStepTest, AllocatesNothing) {
+  if (!testing::CanCountAllocations()) GTEST_SKIP() << "a sanitizer owns malloc";
+  testing::AcceleratorLog log;
+  testing::AcceleratorOptions accelerator;
+  accelerator.devices = 1;
+  const std::shared_ptr<Env> env = *Env::Create({2});
+  ASSERT_TRUE(env->impl().RegisterProvider(testing::MakeTestAccelerator(&log, accelerator)).ok());
+  const ModelFolder folder = *ModelFolder::Open(GetParam());
+  for (const char* gpu_layers : {"0", "2", "all"}) {
+    EngineOptions options;
+    options.context_length_tokens = 64;
+    ASSERT_TRUE(options.session.Set("session.gpu_layers", gpu_layers).ok());
+    const auto engine = Engine::Create(env, folder, options);
+    ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+    const SequenceId sequence = *(*engine)->AddSequence();
+    const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
+    const std::vector<int32_t> token = {7};
+    const SequenceStep prefill{sequence, prompt, 1};
+    const SequenceStep decode{sequence, token, 1};
+    ASSERT_TRUE((*engine)->Step({&prefill, 1}).ok());
+    ASSERT_TRUE((*engine)->Step({&decode, 1}).ok());
+    const testing::AllocationCounter counter;
+    for (int i = 0; i < 3; ++i) {
+      const Status status = (*engine)->Step({&decode, 1});
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+    EXPECT_EQ(counter.count(), 0) << "--gpu-layers " << gpu_layers;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, DecodeStepTest, ::testing::ValuesIn(ZooFolders()), NameOfFolder);
 
 // Each allocation of a load fails in turn: a typed error, nothing is left, and the next load works.
 TEST(PlannedSessionFailureTest, EveryAllocationOfALoadMayFail) {
@@ -159,6 +202,38 @@ TEST(PlannedSessionFailureTest, EveryAllocationOfALoadMayFail) {
   const auto engine = Engine::Create(env, folder, options);
   EXPECT_TRUE(engine.ok()) << engine.status().ToString();
 }
+
+using PlannedRunsTest = PlannedSessionTest;
+
+// Prompts of all lengths, several sequences and rewinds, a thousand times: the devices are never asked again.
+TEST_P(PlannedRunsTest, AThousandMixedRunsAllocateNoDeviceMemory) {
+  const auto engine = Load(GetParam(), {"", "2"});
+  ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+  const Session& session = (*engine)->session();
+  const SimCounters before = CountersOf(session);
+  uint32_t random = 12345;
+  const auto next = [&](uint32_t bound) { return (random = random * 1664525 + 1013904223) / 65536 % bound; };
+  std::vector<int32_t> tokens(40);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(next(32));
+  SequenceId sequence = *(*engine)->AddSequence();
+  for (int run = 0; run < 1000; ++run) {
+    const size_t count = next(3) == 0 ? 1 + next(40) : 1;
+    if ((*engine)->length_tokens(sequence) + static_cast<int64_t>(count) > 128) {
+      (*engine)->RemoveSequence(sequence);
+      sequence = *(*engine)->AddSequence();
+    }
+    const SequenceStep row{sequence, std::span(tokens).first(count), 1};
+    const Status status = (*engine)->Step({&row, 1});
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  EXPECT_EQ(CountersOf(session).allocations, before.allocations);
+  EXPECT_EQ(CountersOf(session).resident_bytes, before.resident_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, PlannedRunsTest,
+                         ::testing::Values(SourcePath("tests/data/zoo/llama-fp32"),
+                                           SourcePath("tests/data/zoo/llama-torch-script")),
+                         NameOfFolder);
 
 class FramesTest : public ::testing::Test {
  protected:

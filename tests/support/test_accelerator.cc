@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "providers/cpu/cpu_provider.h"
+#include "support/allocation_counter.h"
 
 namespace lamina::testing {
 namespace {
@@ -110,12 +111,16 @@ class QueueStream : public Stream {
   }
   Result<std::unique_ptr<Notification>> CreateNotification() override;
 
-  void Put(std::function<Status()> task) {
+  // Queues are the device's: what they allocate is not the host's.
+  template <typename Task>
+  void Put(Task task) {
+    const AllocationExemption device;
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
     changed_.notify_all();
   }
   std::shared_ptr<Mark> PutMark() {
+    const AllocationExemption device;
     auto mark = std::make_shared<Mark>();
     Put([this, mark]() -> Status {
       mark->Set(error());
@@ -132,6 +137,7 @@ class QueueStream : public Stream {
     return error_;
   }
   void Work() {
+    const AllocationExemption device;
     while (!stop_) {
       std::function<Status()> task;
       {

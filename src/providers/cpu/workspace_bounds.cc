@@ -43,7 +43,9 @@ Result<int64_t> LargestOutputElements(const NodeInfo& node, int output) {
 
 int WorkerLanes(const NodeInfo& node) {
   const int described = node.device().multiprocessors;
-  return described > 0 ? described : AvailableCores();
+  if (described > 0) return described;
+  static const int cores = AvailableCores();  // reads files: not for every node of a plan
+  return cores;
 }
 
 }  // namespace lamina

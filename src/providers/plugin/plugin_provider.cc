@@ -1,6 +1,7 @@
 #include "providers/plugin/plugin_provider.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/error.h"
@@ -161,12 +162,18 @@ Status PluginProvider::CallRunHook(LaminaStatus* (*hook)(LaminaEp*, const Lamina
   if (!hook) return Status();
   const std::string tag(run.tag);
   const LaminaRunInfo info{LAMINA_EP_API_VERSION, 0, run.id, tag.c_str()};
-  std::vector<LaminaSyncStreamImpl*> impls;
+  // A run allocates nothing: hooks are called for so many devices at most.
+  constexpr size_t kMaxStreams = 64;
+  std::array<LaminaSyncStreamImpl*, kMaxStreams> impls;
+  size_t count = 0;
   for (Stream* stream : streams) {
-    if (auto* own = dynamic_cast<PluginStream*>(stream)) impls.push_back(&own->impl());
+    auto* own = dynamic_cast<PluginStream*>(stream);
+    if (!own) continue;
+    if (count == kMaxStreams) return UnsupportedError("provider {} has over {} devices", name_, kMaxStreams);
+    impls[count++] = &own->impl();
   }
-  return TakeStatus(hook(ep_, &info, impls.data(), impls.size()))
-      .WithContext(fmt::format("provider {}", name_));
+  const Status status = TakeStatus(hook(ep_, &info, impls.data(), count));
+  return status.ok() ? status : status.WithContext(fmt::format("provider {}", name_));
 }
 
 Status PluginProvider::OnRunStart(const RunInfo& run, std::span<Stream* const> streams) {
