@@ -82,7 +82,8 @@ std::string Bars(const Plan& plan) {
   for (const Plan::DeviceMemory& device : plan.devices) {
     scale_bytes = std::max({scale_bytes, device.total_bytes, device.budget_bytes.value_or(0)});
   }
-  const double width = kWidth - kAxis - 120;
+  constexpr double kLabelWidth = 150;
+  const double width = kWidth - kAxis - kLabelWidth;
   const auto scaled = [&](uint64_t bytes) {
     return width * static_cast<double>(bytes) / static_cast<double>(scale_bytes);
   };
@@ -107,7 +108,7 @@ std::string Bars(const Plan& plan) {
     if (budget_bytes > device.total_bytes) part("free", "left", budget_bytes - device.total_bytes);
     std::string label = ApproximateByteSize(device.total_bytes);
     if (device.budget_bytes) label += " of " + ApproximateByteSize(budget_bytes);
-    svg += Text(std::min(x + 8, kWidth - 118), y + 22, label);
+    svg += Text(std::min(x + 8, kWidth - kLabelWidth + 2), y + 22, label);
     y += kBarHeight + 14;
   }
   return svg + "</svg>\n" +

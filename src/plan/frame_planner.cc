@@ -245,7 +245,7 @@ class FramePlanner {
       if (!SameSize(source, id)) return false;
       if (!dies) return true;
       // Nothing may read the memory later, under this name or another of its group, or twice in this step.
-      return UpperOf(source) == step + 1 && !IsSharedLater(source, step) &&
+      return UpperOf(source) == step + 1 && !OutlivesSteps(source) && !IsSharedLater(source, step) &&
              std::count(node.inputs.begin(), node.inputs.end(), source) == 1;
     };
     const int alias = definition.alias_of(output);
@@ -260,6 +260,12 @@ class FramePlanner {
 
   int64_t UpperOf(ValueId id) const {
     return buffers_[static_cast<size_t>(buffer_of_value_[static_cast<size_t>(id.index)])].upper;
+  }
+
+  // Whether it is still needed after the last step, as what the caller fetches is.
+  bool OutlivesSteps(ValueId id) const {
+    const auto index = static_cast<size_t>(id.index);
+    return index < request_.live_until.size() && request_.live_until[index] >= num_steps_;
   }
 
   // Equal for every binding: the same bytes per element and the same number of elements.
