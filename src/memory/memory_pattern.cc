@@ -95,29 +95,34 @@ Result<MemoryPatternGroup> MemoryPatternTracer::Finish() const {
   return group;
 }
 
-std::shared_ptr<const MemoryPatternGroup> MemoryPatternCache::Find(std::span<const Shape> input_shapes) {
-  const std::string key = KeyOf(input_shapes);
+MemoryPatternCache::Entry& MemoryPatternCache::At(std::string key) {
+  if (const auto it = by_key_.find(key); it != by_key_.end()) {
+    entries_.splice(entries_.begin(), entries_, it->second);
+    return entries_.front();
+  }
+  if (entries_.size() == max_entries_) {
+    by_key_.erase(entries_.back().key);
+    entries_.pop_back();
+  }
+  entries_.push_front({key, nullptr});
+  by_key_.emplace(std::move(key), entries_.begin());
+  return entries_.front();
+}
+
+MemoryPatternCache::Lookup MemoryPatternCache::Find(std::span<const Shape> input_shapes) {
+  std::string key = KeyOf(input_shapes);
   const std::scoped_lock lock(mutex_);
-  const auto it = by_key_.find(key);
-  if (it == by_key_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, it->second);
-  return it->second->patterns;
+  const bool seen_before = by_key_.count(key) > 0;
+  return {At(std::move(key)).patterns, seen_before};
 }
 
 std::shared_ptr<const MemoryPatternGroup> MemoryPatternCache::Insert(std::span<const Shape> input_shapes,
                                                                      MemoryPatternGroup patterns) {
   std::string key = KeyOf(input_shapes);
-  auto shared = std::make_shared<const MemoryPatternGroup>(std::move(patterns));
   const std::scoped_lock lock(mutex_);
-  if (const auto it = by_key_.find(key); it != by_key_.end()) return it->second->patterns;
-  if (max_entries_ == 0) return shared;
-  if (entries_.size() == max_entries_) {
-    by_key_.erase(entries_.back().key);
-    entries_.pop_back();
-  }
-  entries_.push_front({key, shared});
-  by_key_.emplace(std::move(key), entries_.begin());
-  return shared;
+  Entry& entry = At(std::move(key));
+  if (!entry.patterns) entry.patterns = std::make_shared<const MemoryPatternGroup>(std::move(patterns));
+  return entry.patterns;
 }
 
 size_t MemoryPatternCache::size() const {

@@ -1,10 +1,11 @@
-// Memory patterns of arena sessions (session.enable_mem_pattern): the first run with some input shapes takes
-// its buffers from the arena one by one while a tracer records them; the offsets planned from that record let
-// every later run with the same shapes take one block per device.
+// Memory patterns of arena sessions (session.enable_mem_pattern): a run takes its buffers from the arena one
+// by one while a tracer records them; the offsets planned from that record let every later run with the same
+// input shapes take one block per device.
 //
-//   if (auto pattern = cache.Find(shapes)) {
-//     // one block of pattern->Find(device)->peak_bytes(); value v at Find(v)->offset_bytes
-//   } else {
+//   const MemoryPatternCache::Lookup found = cache.Find(shapes);
+//   if (found.patterns) {
+//     // one block of patterns->Find(device)->peak_bytes(); value v at Find(v)->offset_bytes
+//   } else if (found.seen_before) {
 //     MemoryPatternTracer tracer;  // tracer.Allocated / tracer.Freed during the run
 //     LAMINA_ASSIGN_OR_RETURN(auto traced, tracer.Finish());
 //     cache.Insert(shapes, std::move(traced));
@@ -95,10 +96,14 @@ class MemoryPatternTracer {
 // without a planned session has other shapes at every step). Thread-safe.
 class MemoryPatternCache {
  public:
+  // REQUIRES: max_entries > 0.
   explicit MemoryPatternCache(size_t max_entries = 64) : max_entries_(max_entries) {}
 
-  // Null: none is known for these shapes.
-  std::shared_ptr<const MemoryPatternGroup> Find(std::span<const Shape> input_shapes);
+  struct Lookup {
+    std::shared_ptr<const MemoryPatternGroup> patterns;  // null: none is known for these shapes
+    bool seen_before = false;                            // they were looked for before, so a trace may pay
+  };
+  Lookup Find(std::span<const Shape> input_shapes);
   // Of two runs that traced the same shapes, the first one's pattern stays; returns the one that is kept.
   std::shared_ptr<const MemoryPatternGroup> Insert(std::span<const Shape> input_shapes,
                                                    MemoryPatternGroup patterns);
@@ -107,8 +112,9 @@ class MemoryPatternCache {
  private:
   struct Entry {
     std::string key;
-    std::shared_ptr<const MemoryPatternGroup> patterns;
+    std::shared_ptr<const MemoryPatternGroup> patterns;  // null: seen, not traced
   };
+  Entry& At(std::string key);  // made where it is not there; the mutex is held
   const size_t max_entries_;
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first

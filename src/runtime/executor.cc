@@ -38,15 +38,27 @@ Result<Tensor> PlannedTensor(const Frame& frame, int32_t position, int32_t value
                       planned_bytes, device);
 }
 
-Result<Tensor> ArenaTensor(RunContext& run, int32_t device, DataType type, const Shape& shape,
-                           uint64_t bytes) {
-  Allocator& allocator = run.storage.activations(device);
+// Memory for a value that has no planned place: that of the run's pattern, else from the arena.
+Result<Tensor> ArenaTensor(RunContext& run, const Frame& frame, int32_t position, int32_t value,
+                           DataType type, const Shape& shape, uint64_t bytes) {
+  const Device device = run.devices[static_cast<size_t>(position)].device();
+  const RunPattern& pattern = frame.pattern;
+  const bool kept_apart = pattern.IsKeptApart(value) && device.is_host();
+  if (std::byte* place = kept_apart ? nullptr : pattern.Find(position, value, bytes)) {
+    // The owner frees nothing: it counts who uses the memory.
+    return Tensor::Owning(type, shape, place, bytes, std::shared_ptr<const void>(place, [](const void*) {}),
+                          device);
+  }
+  Allocator& allocator = run.storage.activations(position);
   LAMINA_ASSIGN_OR_RETURN(void* memory, allocator.Alloc(bytes));
-  const auto free = [&allocator, keep = run.keep_alive](const void* p) {
+  std::shared_ptr<RunPattern::Trace> trace = kept_apart ? nullptr : pattern.trace();
+  if (trace) trace->Allocated(device, value, bytes);
+  const auto free = [&allocator, keep = run.keep_alive, trace = std::move(trace), device,
+                     value](const void* p) {
+    if (trace) trace->Freed(device, value);
     allocator.Free(const_cast<void*>(p));
   };
-  return Tensor::Owning(type, shape, memory, bytes, std::shared_ptr<const void>(memory, free),
-                        run.devices[static_cast<size_t>(device)].device());
+  return Tensor::Owning(type, shape, memory, bytes, std::shared_ptr<const void>(memory, free), device);
 }
 
 class StepContext : public KernelContext {
@@ -174,6 +186,9 @@ class StepContext : public KernelContext {
       // An alias or an overwritten input was planned at the same offset.
       return PlannedTensor(frame_, position, value, type, shape, device.device());
     }
+    if (frame_.pattern.IsKeptApart(value) && type != DataType::kString) {
+      return ArenaTensor(run_, frame_, position, value, type, shape, bytes);
+    }
     if (const int input = def.alias_of(index); input >= 0) {
       const Tensor* source = Input(input);
       if (source && source->type() == type && source->size_bytes() == bytes &&
@@ -196,7 +211,7 @@ class StepContext : public KernelContext {
       }
     }
     if (type == DataType::kString) return Tensor::Allocate(type, shape);
-    return ArenaTensor(run_, position, type, shape, bytes);
+    return ArenaTensor(run_, frame_, position, value, type, shape, bytes);
   }
 
   Result<Tensor> BoundMemory(int index, const Tensor& bound, DataType type, const Shape& shape,
@@ -327,7 +342,8 @@ Status StartUploads(const Executable& executable, Frame& frame, RunContext& run)
     Result<Tensor> destination =
         IsPlanned(frame, task.to, task.destination)
             ? PlannedTensor(frame, task.to, task.destination, source.type(), source.shape(), device.device())
-            : ArenaTensor(run, task.to, source.type(), source.shape(), source.size_bytes());
+            : ArenaTensor(run, frame, task.to, task.destination, source.type(), source.shape(),
+                          source.size_bytes());
     Status status = destination.status();
     if (status.ok()) status = run.queues->StartCopy(static_cast<int32_t>(copy), source, *destination);
     if (!status.ok()) {
@@ -341,7 +357,7 @@ Status StartUploads(const Executable& executable, Frame& frame, RunContext& run)
 
 }  // namespace
 
-RunStorage::RunStorage(const SessionDevices& devices) {
+RunStorage::RunStorage(const SessionDevices& devices) : pattern_blocks_(activations_) {
   for (const SessionDevice& device : devices) {
     Allocator* activations = device.memory.get();
     if (!device.is_host()) {
@@ -377,6 +393,7 @@ void RunStorage::Return(const Executable& executable, std::unique_ptr<Frame> fra
   for (Value& value : frame->values) value = Value();
   frame->bound.clear();
   frame->planned.clear();
+  frame->pattern = RunPattern();
   frames_[&executable].push_back(std::move(frame));
 }
 

@@ -14,6 +14,7 @@
 #include "provider/allocator.h"
 #include "provider/kv_view.h"
 #include "runtime/executable.h"
+#include "runtime/run_pattern.h"
 #include "runtime/run_queues.h"
 #include "runtime/scratch_space.h"
 #include "runtime/session_devices.h"
@@ -37,6 +38,8 @@ struct Frame {
   std::vector<Tensor> bound;
   // By device; empty where the run was not planned and memory comes from the arenas.
   std::vector<PlannedMemory> planned;
+  // Of a run of the main graph that was not planned.
+  RunPattern pattern;
 };
 
 // Memory that runs reuse one after the other, so that a warm run allocates little. One run at a time, with
@@ -49,6 +52,7 @@ class RunStorage {
   ScratchSpace& scratch(int32_t device) { return scratch_[static_cast<size_t>(device)]; }
   // For values that are not planned. On the host straight from its memory: results outlive the run.
   Allocator& activations(int32_t device) { return *activations_[static_cast<size_t>(device)]; }
+  PatternBlocks& pattern_blocks() { return pattern_blocks_; }
   // Streams for the copies; `executable` must outlive the object. Null where everything is on the host.
   Result<RunQueues*> Queues(const SessionDevices& devices, const Executable& executable);
   // A frame of empty values for the executable; given back with Return.
@@ -58,7 +62,8 @@ class RunStorage {
  private:
   std::vector<std::unique_ptr<Allocator>> arenas_;
   std::vector<Allocator*> activations_;  // by device
-  std::deque<ScratchSpace> scratch_;     // by device
+  PatternBlocks pattern_blocks_;
+  std::deque<ScratchSpace> scratch_;  // by device
   std::unique_ptr<RunQueues> queues_;
   std::unordered_map<const Executable*, std::vector<std::unique_ptr<Frame>>> frames_;
 };

@@ -57,6 +57,12 @@ std::vector<OptionSpec> Specs() {
        .default_text = "0",
        .meaning = "Refuse a model whose sizes have no bounds, and let one run more than "
                   "session.max_concurrent_runs fail instead of wait"},
+      {.key = "session.enable_mem_pattern",
+       .type = OptionType::kBool,
+       .default_text = "1",
+       .meaning =
+           "Runs without a planned frame whose input shapes were seen twice take one block of memory on "
+           "each device"},
       {.key = "session.device_memory_budget",
        .type = OptionType::kString,
        .meaning = "Memory that the plan may allocate on each device: gpu:0=6GiB; gpu:1=75%; a bare amount is "
@@ -228,6 +234,7 @@ Result<SessionConfig> SessionConfig::FromOptions(const SessionOptions& options) 
   config.prefill_chunk_tokens = static_cast<int>(values.Int("session.prefill_chunk"));
   config.max_kv_caches = static_cast<int>(values.Int("session.max_kv_caches"));
   config.max_concurrent_runs = static_cast<int>(values.Int("session.max_concurrent_runs"));
+  config.enable_mem_pattern = values.Bool("session.enable_mem_pattern");
   config.pre_allocate_execution_buffers = values.Bool("session.pre_allocate_execution_buffers");
   const auto text = [&](std::string_view key) {
     return values.HasValue(key) ? values.Text(key) : std::string();

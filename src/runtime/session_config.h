@@ -21,6 +21,7 @@ struct SessionConfig {
   int max_kv_caches = 1;
   int max_concurrent_runs = 1;
   bool pre_allocate_execution_buffers = false;
+  bool enable_mem_pattern = true;
   // As given; empty: not set.
   std::string device_memory_budget;
   std::string gpu_layers;

@@ -210,6 +210,9 @@ Status SessionImpl::CheckFreeMemory() const {
 }
 
 Status SessionImpl::AllocateFrames(const SessionConfig& config) {
+  if (config.enable_mem_pattern && CanUsePatterns(*model_->graph)) {
+    patterns_ = std::make_unique<MemoryPatternCache>();
+  }
   const bool runs_from_caches = decoder_ && config.max_kv_caches > 0;
   if (!planned_ || !planned_->plan.planned) return Status();
   if (!runs_from_caches && !config.pre_allocate_execution_buffers) return Status();
@@ -331,8 +334,10 @@ Status SessionImpl::Run(const RunOptions& options, RunBinding& binding) {
   }
   LAMINA_RETURN_IF_ERROR(BindCarried(binding, *frame));
   LAMINA_ASSIGN_OR_RETURN(const PlannedFrames::Lease lease, AcquireFrame(binding, *frame));
+  if (frame->planned.empty()) ChoosePattern(binding, *storage, *frame);
   const Status status = RunBound(run, binding, *frame);
   if (!status.ok()) return Close(status);
+  if (frame->pattern.is_tracing()) KeepPattern(binding, *frame);
   if (binding.kv_cache() && !lasting_->kv_layout.carried.empty()) {
     binding.kv_cache()->impl().storage().SwapCarried(binding.kv_rows().front());
   }
@@ -366,6 +371,34 @@ Result<PlannedFrames::Lease> SessionImpl::AcquireFrame(const RunBinding& binding
   }
   LAMINA_RETURN_IF_ERROR(CheckWithinBounds(binding));
   return planned_frames_->Acquire(frame);
+}
+
+namespace {
+
+// Of the inputs by position; what is not given counts as a scalar.
+std::vector<Shape> ShapesOf(const std::vector<Value>& inputs) {
+  std::vector<Shape> shapes;
+  for (const Value& input : inputs) shapes.push_back(input.is_tensor() ? input.tensor().shape() : Shape());
+  return shapes;
+}
+
+}  // namespace
+
+void SessionImpl::ChoosePattern(const RunBinding& binding, RunStorage& storage, Frame& frame) {
+  if (!patterns_) return;
+  const std::vector<Shape> shapes = ShapesOf(binding.inputs());
+  const MemoryPatternCache::Lookup found = patterns_->Find(shapes);
+  const Graph& graph = *model_->graph;
+  if (found.patterns) {
+    frame.pattern = RunPattern::Replaying(graph, found.patterns, lasting_->devices, storage.pattern_blocks());
+  } else if (found.seen_before) {
+    frame.pattern = RunPattern::Tracing(graph);
+  }
+}
+
+void SessionImpl::KeepPattern(const RunBinding& binding, Frame& frame) {
+  Result<MemoryPatternGroup> traced = frame.pattern.FinishTrace();
+  if (traced.ok()) patterns_->Insert(ShapesOf(binding.inputs()), *std::move(traced));
 }
 
 Status SessionImpl::CheckWithinBounds(const RunBinding& binding) const {
@@ -465,8 +498,8 @@ Status SessionImpl::CollectOutputs(const RunContext& run, RunBinding& binding, F
         LAMINA_ASSIGN_OR_RETURN(value, Fetch(run, tensor, bound, i));
       } else if (bound.defined()) {
         LAMINA_ASSIGN_OR_RETURN(value, CopyInto(bound, tensor, i));
-      } else if (IsBorrowed(binding, operand, tensor)) {
-        // An input or a constant passed through: the caller gets memory of its own.
+      } else if (IsBorrowed(binding, operand, tensor) || frame.pattern.Holds(tensor)) {
+        // Passed through, or in memory of the run: the caller gets memory of its own.
         LAMINA_ASSIGN_OR_RETURN(value, tensor.Clone());
       }
     }

@@ -76,6 +76,9 @@ class SessionImpl {
   // After an error that no later run can recover from.
   Status Close(const Status& status);
   Result<PlannedFrames::Lease> AcquireFrame(const RunBinding& binding, Frame& frame);
+  // Of a run without a planned frame: where its values go (session.enable_mem_pattern).
+  void ChoosePattern(const RunBinding& binding, RunStorage& storage, Frame& frame);
+  void KeepPattern(const RunBinding& binding, Frame& frame);
   // Of a model that is no decoder: whether its frame holds what a run with these inputs makes.
   Status CheckWithinBounds(const RunBinding& binding) const;
   Status CheckInput(size_t index, const Value& value) const;
@@ -107,6 +110,7 @@ class SessionImpl {
   std::vector<bool> outputs_in_cache_;
   std::shared_ptr<KvCachePool> kv_caches_;
   std::unique_ptr<PlannedFrames> planned_frames_;  // null in an arena session
+  std::unique_ptr<MemoryPatternCache> patterns_;   // null: not used
   int32_t tokens_input_ = -1;                      // position of a decoder's tokens (or embeddings)
   std::unique_ptr<NodeStatsRecorder> node_stats_;  // null: nothing is collected
   SessionStats load_stats_;

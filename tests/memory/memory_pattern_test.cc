@@ -72,14 +72,16 @@ TEST(MemoryPatternTest, SizesThatMakeNoSenseAreErrors) {
 TEST(MemoryPatternCacheTest, PatternsAreFoundByAllShapes) {
   MemoryPatternCache cache;
   const std::vector<Shape> shapes = {{2, 3}, {4}};
-  EXPECT_EQ(cache.Find(shapes), nullptr);
+  EXPECT_FALSE(cache.Find(shapes).seen_before);
+  EXPECT_TRUE(cache.Find(shapes).seen_before);
+  EXPECT_EQ(cache.Find(shapes).patterns, nullptr);
   const auto first = cache.Insert(shapes, {});
-  EXPECT_EQ(cache.Find(shapes), first);
+  EXPECT_EQ(cache.Find(shapes).patterns, first);
   EXPECT_EQ(cache.Insert(shapes, {}), first) << "the first trace stays";
   // The same numbers in other shapes.
-  EXPECT_EQ(cache.Find(std::vector<Shape>{{2}, {3, 4}}), nullptr);
-  EXPECT_EQ(cache.Find(std::vector<Shape>{{2, 3}, {5}}), nullptr);
-  EXPECT_EQ(cache.Find(std::vector<Shape>{{2, 3, 4}}), nullptr);
+  EXPECT_EQ(cache.Find(std::vector<Shape>{{2}, {3, 4}}).patterns, nullptr);
+  EXPECT_EQ(cache.Find(std::vector<Shape>{{2, 3}, {5}}).patterns, nullptr);
+  EXPECT_EQ(cache.Find(std::vector<Shape>{{2, 3, 4}}).patterns, nullptr);
 }
 
 TEST(MemoryPatternCacheTest, TheLeastRecentlyUsedGoes) {
@@ -87,12 +89,12 @@ TEST(MemoryPatternCacheTest, TheLeastRecentlyUsedGoes) {
   const std::vector<Shape> a = {{1}}, b = {{2}}, c = {{3}};
   cache.Insert(a, {});
   cache.Insert(b, {});
-  EXPECT_NE(cache.Find(a), nullptr);
+  EXPECT_NE(cache.Find(a).patterns, nullptr);
   cache.Insert(c, {});
   EXPECT_EQ(cache.size(), 2u);
-  EXPECT_NE(cache.Find(a), nullptr);
-  EXPECT_EQ(cache.Find(b), nullptr);
-  EXPECT_NE(cache.Find(c), nullptr);
+  EXPECT_NE(cache.Find(a).patterns, nullptr);
+  EXPECT_NE(cache.Find(c).patterns, nullptr);
+  EXPECT_EQ(cache.Find(b).patterns, nullptr);
 }
 
 TEST(MemoryPatternCacheTest, RunsShareIt) {
@@ -102,7 +104,7 @@ TEST(MemoryPatternCacheTest, RunsShareIt) {
     threads.emplace_back([&cache, t] {
       for (int64_t i = 0; i < 500; ++i) {
         const std::vector<Shape> shapes = {{(i + t) % 8}};
-        if (cache.Find(shapes) == nullptr) cache.Insert(shapes, {});
+        if (!cache.Find(shapes).patterns) cache.Insert(shapes, {});
       }
     });
   }
