@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "text/json_number.h"
 #include "text/utf8.h"
 
 namespace lamina::text {
@@ -233,10 +234,10 @@ Status JsonReader::ReadUnsigned(uint64_t& value) {
 
 Status JsonReader::ReadDouble(double& value) {
   if (Peek() != Kind::kNumber) return Unexpected("a number");
-  const char* begin = text_.data() + pos_;
-  const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-  if (error != std::errc()) return Unexpected("a number in the range of double");
-  pos_ += static_cast<size_t>(end - begin);
+  const std::optional<JsonNumber> number = ParseJsonNumber(text_.substr(pos_));
+  if (!number) return Unexpected("a number in the range of double");
+  value = number->value;
+  pos_ += number->length;
   return {};
 }
 

@@ -38,6 +38,7 @@ class JsonReader {
   // The string lives as long as the reader and its text.
   Status ReadString(std::string_view& value);
   Status ReadUnsigned(uint64_t& value);
+  // As json_number.h rounds.
   Status ReadDouble(double& value);
   // A value that was passed over: where it begins, and the strings in it, keys included.
   struct Skipped {

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
+
+#include "text/json_number.h"
 
 namespace lamina::text {
 namespace {
@@ -61,6 +64,38 @@ TEST(JsonReader, RefusesNumbersOfTheWrongKind) {
     uint64_t value = 0;
     EXPECT_FALSE(JsonReader(json).ReadUnsigned(value).ok()) << json;
   }
+}
+
+TEST(JsonNumber, ReadsWhatJsonAllows) {
+  const auto value = [](std::string_view text) {
+    const std::optional<JsonNumber> number = ParseJsonNumber(text);
+    return number ? number->value : std::nan("");
+  };
+  EXPECT_EQ(value("0"), 0.0);
+  EXPECT_TRUE(std::signbit(value("-0")));
+  EXPECT_EQ(value("-17"), -17.0);
+  EXPECT_EQ(value("2.5"), 2.5);
+  EXPECT_EQ(value("1e3"), 1000.0);
+  EXPECT_EQ(value("25E-1"), 2.5);
+  EXPECT_EQ(value("1e+22"), 1e22);
+  EXPECT_EQ(value("1e300"), 1e300);
+  EXPECT_EQ(value("18446744073709551615"), 18446744073709551615.0);
+  EXPECT_EQ(value("184467440737095516160000"), 184467440737095516160000.0);
+  EXPECT_EQ(value("0.0000000000000000000001"), 1e-22);
+  EXPECT_EQ(value("1e-400"), 0.0);
+  EXPECT_EQ(value("123e-320"), 1.23e-318);
+  EXPECT_EQ(value("0e999999999999"), 0.0);
+  EXPECT_EQ(ParseJsonNumber("-1.5e1,")->length, 6u);
+  for (const char* text :
+       {"", "-", ".5", "1.", "1.e3", "1e", "1e+", "01", "-00", "+1", "1e309", "1e999999999999", "x"}) {
+    EXPECT_FALSE(ParseJsonNumber(text)) << text;
+  }
+}
+
+TEST(JsonNumber, RoundsAsTheReferenceDoes) {
+  // The nearest doubles are one unit in the last place further from zero.
+  EXPECT_EQ(ParseJsonNumber("-12.044651985168457")->value, -12.044651985168455);
+  EXPECT_EQ(ParseJsonNumber("-12.130167007446289")->value, -12.130167007446287);
 }
 
 TEST(JsonReader, LimitsNesting) {
