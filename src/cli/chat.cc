@@ -26,7 +26,7 @@ constexpr std::string_view kHelp =
     "/clear            forget the conversation\n"
     "/bye              leave\n"
     "/?                this help\n"
-    "\"\"\" starts and ends a message of several lines. Ctrl-C stops an answer.\n";
+    "\"\"\" starts and ends a message of several lines. Ctrl-C stops an answer, a second one leaves.\n";
 
 class Chat {
  public:
@@ -34,17 +34,16 @@ class Chat {
       : model_(model), flags_(std::move(flags)), out_(out), generator_(std::move(generator)) {}
 
   Result<ExitCode> Loop() {
-    bool interrupted_before = false;
     for (;;) {
       LineReader::Line line = reader_.Read(">>> ");
       if (line.outcome == LineReader::Outcome::kEnd) return Leave();
       if (line.outcome == LineReader::Outcome::kInterrupted) {
-        if (std::exchange(interrupted_before, true)) return Leave();
+        if (std::exchange(interrupted_before_, true)) return Leave();
         out_.Write("Ctrl-C again or /bye leaves.\n");
         LAMINA_RETURN_IF_ERROR(out_.Flush());
         continue;
       }
-      interrupted_before = false;
+      interrupted_before_ = false;
       if (line.text.empty()) continue;
       if (line.text.rfind(kBlockQuote, 0) == 0 && !ReadBlock(line.text)) continue;
       reader_.AddToHistory(line.text);
@@ -105,6 +104,7 @@ class Chat {
       return generator_.Generate(request);
     }();
     if (!answer.ok()) return answer.status();
+    interrupted_before_ = answer->reason == StopReason::kCancelled;
     out_.Write("\n\n");
     LAMINA_RETURN_IF_ERROR(out_.Flush());
     if (answer->reason == StopReason::kContextFull) {
@@ -163,7 +163,7 @@ class Chat {
       return fmt::format("{}\ntype {}\ncontext {} tokens\nKV cache {}\n", model_.folder.model_path,
                          model_.folder.model_type.empty() ? "unknown" : model_.folder.model_type,
                          model_.engine->context_length_tokens(),
-                         FormatByteSize(model_.engine->kv_cache_bytes()));
+                         ApproximateByteSize(model_.engine->kv_cache_bytes()));
     }
     if (!what.empty() && what != "settings") return "Usage: /show [settings|system|template|model]\n";
     const Result<GenerationSettings> settings = ResolveSampling(flags_.sampling, model_.folder.sampling);
@@ -176,6 +176,7 @@ class Chat {
   Generator generator_;
   LineReader reader_;
   std::vector<ChatMessage> turns_;
+  bool interrupted_before_ = false;  // the last thing the user did was Ctrl-C: another one leaves
 };
 
 }  // namespace

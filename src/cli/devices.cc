@@ -15,8 +15,9 @@ std::string Table(const Env& env) {
       fmt::format("{:<8} {:<9} {:>12} {:>12}  {}\n", "device", "provider", "memory free", "total", "name");
   for (const DeviceInfo& device : env.Devices()) {
     text += fmt::format("{:<8} {:<9} {:>12} {:>12}  {}{}\n", device.device.ToString(), device.provider,
-                        FormatByteSize(device.memory_free_bytes), FormatByteSize(device.memory_total_bytes),
-                        device.name, device.driver.empty() ? "" : fmt::format(" (driver {})", device.driver));
+                        ApproximateByteSize(device.memory_free_bytes),
+                        ApproximateByteSize(device.memory_total_bytes), device.name,
+                        device.driver.empty() ? "" : fmt::format(" (driver {})", device.driver));
   }
   for (const ProviderProblem& problem : env.ProviderProblems()) {
     text += fmt::format("not available: {}: {}\n", problem.provider, problem.reason.message());

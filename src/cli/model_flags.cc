@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "cli/argument_form.h"
 #include "runtime/env_impl.h"
 #include "runtime/session_config.h"
 
@@ -72,8 +73,10 @@ void AddModelArgument(CLI::App& app, ModelFlags& flags) {
 }
 
 void AddModelFlags(CLI::App& app, ModelFlags& flags) {
-  const auto add = [&](const char* name, std::string& value, const char* text, const char* description) {
-    app.add_option(name, value, description)->option_text(text)->group("Model and devices");
+  const auto add = [&](const char* name, std::string& value, const char* text, const char* description,
+                       ArgumentForm form = ArgumentForm::kText) {
+    RequireForm(*app.add_option(name, value, description)->option_text(text)->group("Model and devices"),
+                form);
   };
   add("--variant", flags.variant, "NAME", "Which of several models of a folder: model_NAME.onnx");
   add("--provider", flags.providers, "NAME[,NAME]",
@@ -84,20 +87,25 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       ->allow_extra_args(false)
       ->group("Model and devices");
   add("--gpu-memory", flags.gpu_memory, "SIZE", "Memory to use on each GPU: 6GiB, 75%, free-512MiB");
-  add("--gpu-layers", flags.gpu_layers, "N|all", "Layers to place on the GPU (default: as many as fit)");
-  add("--context", flags.context, "TOKENS",
-      "Tokens a sequence may have (default: the model's, at most 4096)");
-  add("--batch", flags.batch, "N", "Sequences that may run together (default 1)");
-  add("--prefill-chunk", flags.prefill_chunk, "TOKENS", "Prompt tokens run at once (default 512)");
-  add("--threads", flags.threads, "N", "Threads on the CPU (default: one per physical core)");
+  add("--gpu-layers", flags.gpu_layers, "N|all", "Layers to place on the GPU (default: as many as fit)",
+      ArgumentForm::kWholeNumberOrAll);
+  add("--context", flags.context, "TOKENS", "Tokens a sequence may have (default: the model's, at most 4096)",
+      ArgumentForm::kWholeNumberOrMax);
+  add("--batch", flags.batch, "N", "Sequences that may run together (default 1)", ArgumentForm::kWholeNumber);
+  add("--prefill-chunk", flags.prefill_chunk, "TOKENS", "Prompt tokens run at once (default 512)",
+      ArgumentForm::kWholeNumber);
+  add("--threads", flags.threads, "N", "Threads on the CPU (default: one per physical core)",
+      ArgumentForm::kWholeNumber);
   add("--reading-threads", flags.reading_threads, "N",
-      "Threads that read weights for CUDA GPUs; 0: copy from mapped files (docs/loading.md)");
+      "Threads that read weights for CUDA GPUs; 0: copy from mapped files (docs/loading.md)",
+      ArgumentForm::kWholeNumber);
   app.add_flag("--verify", flags.verify, "Compare external data files with the checksums in the model")
       ->group("Model and devices");
-  app.add_option("--option", flags.options, "Set a session option (docs/options.md)")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->group("Model and devices");
+  RequireForm(*app.add_option("--option", flags.options, "Set a session option (docs/options.md)")
+                   ->option_text("KEY=VALUE")
+                   ->allow_extra_args(false)
+                   ->group("Model and devices"),
+              ArgumentForm::kAssignment);
 }
 
 Result<int64_t> ParseWholeNumber(const std::string& flag, const std::string& text, int64_t min, int64_t max) {

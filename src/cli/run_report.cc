@@ -64,13 +64,13 @@ std::string VerboseReport(const TextModel& model, const Generation& answer, uint
                       Seconds(answer.generation_ns), answer.tokens.size(), tokens_per_s,
                       StopReasonName(answer.reason));
   text += fmt::format("weights    {} a token, {:.2f} GB/s; memory reads {:.2f} GB/s on {} threads\n",
-                      FormatByteSize(token_bytes), read_bytes_per_s / 1e9, bound_bytes_per_s / 1e9,
+                      ApproximateByteSize(token_bytes), read_bytes_per_s / 1e9, bound_bytes_per_s / 1e9,
                       model.env->num_threads());
   text += fmt::format(
       "memory     weights {} ({} repacked), KV cache {} for {} tokens, execution {}, {} kernels a step\n",
-      FormatByteSize(stats.weights_bytes), FormatByteSize(stats.prepacked_bytes),
-      FormatByteSize(model.engine->kv_cache_bytes()), model.engine->context_length_tokens(),
-      FormatByteSize(static_cast<uint64_t>(model.engine->session().impl().execution_buffer_bytes())),
+      ApproximateByteSize(stats.weights_bytes), ApproximateByteSize(stats.prepacked_bytes),
+      ApproximateByteSize(model.engine->kv_cache_bytes()), model.engine->context_length_tokens(),
+      ApproximateByteSize(static_cast<uint64_t>(model.engine->session().impl().execution_buffer_bytes())),
       stats.num_steps);
   if (answer.drafted_tokens > 0) {
     text += fmt::format("lookup     {} tokens guessed, {} of them right\n", answer.drafted_tokens,

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "cli/argument_form.h"
 #include "cli/sampling_knobs.h"
 
 namespace lamina::cli {
@@ -62,6 +63,14 @@ void ApplyDefaults(const SamplingDefaults& defaults, GenerationSettings& setting
   settings.dry_sequence_breakers = {"\n", ":", "\"", "*"};
 }
 
+ArgumentForm FormOf(const Knob& knob) {
+  if (std::holds_alternative<FloatKnob>(knob.apply)) return ArgumentForm::kNumber;
+  if (std::holds_alternative<CountKnob>(knob.apply)) return ArgumentForm::kWholeNumber;
+  const std::string_view value_text = knob.value_text;
+  if (value_text == "N") return ArgumentForm::kWholeNumber;
+  return value_text == "X" ? ArgumentForm::kNumber : ArgumentForm::kText;
+}
+
 // Flags that only matter where tokens are drawn one by one are refused for a search.
 Status CheckSearchFlags(const SamplingFlags& flags, const GenerationSettings& settings) {
   if (!settings.searches()) return Status();
@@ -87,16 +96,18 @@ void AddSamplingFlags(CLI::App& app, SamplingFlags& flags) {
       if (knob.group != group) continue;
       std::string names = fmt::format("--{}", knob.name);
       if (knob.alias) names += fmt::format(",--{}", knob.alias);
-      app.add_option_function<std::vector<std::string>>(
-             names,
-             [&flags, &knob](const std::vector<std::string>& values) { flags.given[knob.name] = values; },
-             knob.description)
-          ->option_text(knob.value_text)
-          ->expected(1)
-          ->allow_extra_args(false)
-          ->multi_option_policy(knob.repeatable ? CLI::MultiOptionPolicy::TakeAll
-                                                : CLI::MultiOptionPolicy::TakeLast)
-          ->group(GroupName(group));
+      CLI::Option* option =
+          app.add_option_function<std::vector<std::string>>(
+                 names,
+                 [&flags, &knob](const std::vector<std::string>& values) { flags.given[knob.name] = values; },
+                 knob.description)
+              ->option_text(knob.value_text)
+              ->expected(1)
+              ->allow_extra_args(false)
+              ->multi_option_policy(knob.repeatable ? CLI::MultiOptionPolicy::TakeAll
+                                                    : CLI::MultiOptionPolicy::TakeLast)
+              ->group(GroupName(group));
+      RequireForm(*option, FormOf(knob));
     }
   }
 }

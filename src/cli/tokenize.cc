@@ -4,6 +4,7 @@
 #include <charconv>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -34,8 +35,28 @@ std::string ReadInput(const TokenizeFlags& flags, std::istream& input) {
   return text;
 }
 
-// Ids in decimal, separated by white space, commas or the brackets of a JSON array.
+// Of the object that --json prints.
+Result<std::vector<TokenId>> ParseIdsOfObject(std::string_view text) {
+  const nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (object.is_discarded()) return InvalidArgumentError("the ids to decode are no valid JSON");
+  const auto found = object.find("ids");
+  std::vector<TokenId> ids;
+  if (found == object.end() || !found->is_array()) {
+    return InvalidArgumentError("the JSON object to decode has no array \"ids\"");
+  }
+  for (const nlohmann::json& id : *found) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<TokenId>::max()) {
+      return InvalidArgumentError("'{}' is no token id", id.dump());
+    }
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
+// Ids in decimal, separated by white space, commas or the brackets of a JSON array; or what --json prints.
 Result<std::vector<TokenId>> ParseIds(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{') return ParseIdsOfObject(text);
   std::vector<TokenId> ids;
   constexpr std::string_view kSeparators = " \t\r\n,[]";
   while (true) {
@@ -120,7 +141,7 @@ void RegisterTokenizeCommand(Commands& commands) {
   app.add_flag("--json", flags->json,
                "Print one JSON object: ids, pieces and count, or the text with --decode");
   app.add_flag("--special", flags->special, "Add the special tokens that belong around a text");
-  app.add_flag("--decode", flags->decode, "Go back from token ids to text");
+  app.add_flag("--decode", flags->decode, "Go back from token ids, or what --json printed, to text");
   app.add_flag("--skip-special", flags->skip_special, "With --decode: leave special tokens out");
 }
 

@@ -85,7 +85,14 @@ TEST(RunCommandTest, MistakesAreNamed) {
   };
   fails({"no-such-model", "x"}, 1, "no-such-model");
   fails({Tales(), "x", "--bogus"}, 2, "--bogus");
-  fails({Tales(), "x", "--temperature", "hot"}, 1, "--temperature");
+  fails({Tales(), "x", "--temperature", "hot"}, 2, "--temperature: expected a number, found 'hot'");
+  fails({Tales(), "x", "--temperature", "-1"}, 1, "--temperature: expected a number from 0");
+  fails({Tales(), "x", "--max-tokens", "1.5"}, 2, "--max-tokens: expected a whole number, found '1.5'");
+  fails({Tales(), "x", "--threads", "two"}, 2, "--threads: expected a whole number, found 'two'");
+  fails({Tales(), "x", "--threads", "0"}, 1, "--threads: expected a whole number from 1");
+  fails({Tales(), "x", "--context", "some"}, 2, "--context: expected a whole number or max, found 'some'");
+  fails({Tales(), "x", "--gpu-layers", "many"}, 2, "--gpu-layers: expected a whole number or all");
+  fails({Tales(), "x", "--option", "key"}, 2, "--option: expected KEY=VALUE, found 'key'");
   fails({Tales(), "x", "--option", "session.max_bach=1"}, 1, "session.max_batch");
   fails({Tales(), "x", "--option", "session.max_batch=none"}, 1, "session.max_batch");
   fails({Tales(), "x", "--gpu-memory", "6GiB"}, 1, "--gpu-memory");

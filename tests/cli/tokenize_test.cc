@@ -49,6 +49,24 @@ TEST(TokenizeCommand, GoesBack) {
             "Once\n");
   EXPECT_EQ(RunLamina({"tokenize", Tales(), "--decode", "--json", "50"}).standard_output,
             "{\"text\":\"O\"}\n");
+  EXPECT_EQ(RunShell("$LAMINA tokenize '" + Tales() + "' --json 'Once upon' | $LAMINA tokenize '" + Tales() +
+                     "' --decode")
+                .standard_output,
+            "Once upon\n");
+}
+
+TEST(TokenizeCommand, IdsThatAreNoneAreNamed) {
+  const auto fails = [](const char* ids, const char* text) {
+    const CommandOutcome outcome = RunLamina({"tokenize", Tales(), "--decode", ids});
+    EXPECT_EQ(outcome.exit_code, 1) << ids;
+    EXPECT_THAT(outcome.standard_error, HasSubstr(text));
+  };
+  fails("50 x", "'x'");
+  fails("99999999999", "'99999999999'");
+  fails("{\"ids\": [50, -1]}", "'-1'");
+  fails("{\"ids\": [4294967296]}", "'4294967296'");
+  fails("{\"tokens\": [50]}", "\"ids\"");
+  fails("{\"ids\": [50", "JSON");
 }
 
 TEST(TokenizeCommand, ShowsATable) {
