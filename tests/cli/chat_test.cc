@@ -35,6 +35,7 @@ class Terminal {
                                       testing::SourcePath("models/tales"), "--temperature", "0"};
     words.insert(words.end(), flags.begin(), flags.end());
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     execv(arguments[0], arguments.data());
@@ -50,7 +51,7 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  void Type(const std::string& text) {
+  void Type(const std::string& text) const {
     ASSERT_EQ(write(descriptor_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
 
