@@ -63,7 +63,9 @@ Result<Prepared> Prepare(const PlanFlags& flags) {
 void WarnOfSmallMachine(Plan& plan) {
   const Plan::DeviceMemory* cpu = plan.FindDevice("cpu");
   const uint64_t machine_bytes = GetHostMemory().total_bytes;
-  if (!cpu || machine_bytes == 0 || cpu->mapped_bytes + cpu->private_bytes <= machine_bytes) return;
+  if (!cpu || machine_bytes == 0 ||
+      cpu->mapped_bytes + cpu->private_bytes + cpu->pinned_bytes <= machine_bytes)
+    return;
   plan.warnings.push_back(fmt::format("cpu: {} mapped and {} private are more than the {} of this machine",
                                       ApproximateByteSize(cpu->mapped_bytes),
                                       ApproximateByteSize(cpu->private_bytes),

@@ -388,9 +388,15 @@ class PlanMaker {
     report.units = units_;
     report.budget_bytes = budgets_;
     report.budget_texts = budget_texts_;
+    report.loading = request_.loading;
     report.sizes = sizes_;
     report.demands = demands_.get();
-    return FillPlan(report, result_);
+    LAMINA_RETURN_IF_ERROR(FillPlan(report, result_));
+    for (int32_t device = 0; device < host(); ++device) {
+      const auto index = static_cast<size_t>(device);
+      plan.devices[index].is_bounded_by_user = !settings_.partitioning && !budget_texts_[index].empty();
+    }
+    return Status();
   }
 
   const PlanRequest& request_;

@@ -25,6 +25,7 @@
 #include "plan/phases.h"
 #include "plan/plan.h"
 #include "provider/graph_node_info.h"
+#include "weights/load/load_options.h"
 
 namespace lamina {
 
@@ -60,6 +61,8 @@ struct PlanRequest {
   const DecoderSignature* decoder = nullptr;  // null: no language model
   std::span<const PlacementDevice> devices;   // accelerators in order of priority, the host last
   std::span<const uint64_t> free_bytes;       // by device; what can be allocated now
+  // By device, how weights are loaded, for the memory that this pins on the host; empty: as by default.
+  std::span<const DeviceLoaderOptions> loading;
   const ConstantValues* constants = nullptr;
   PlanSettings settings;
 };

@@ -67,8 +67,9 @@ struct Plan {
     uint64_t total_bytes = 0;
     uint64_t granularity_bytes = 1;
     uint64_t allocated_bytes = 0;
+    bool is_bounded_by_user = false;  // the budget was given, and bounds all that the session allocates
     // Of the host alone: weights that stay mapped from their files, memory of its own (packed weights, KV
-    // cache, execution), and of that the pinned part.
+    // cache, execution), and beside these the pinned memory from which weights are loaded to devices.
     uint64_t mapped_bytes = 0;
     uint64_t private_bytes = 0;
     uint64_t pinned_bytes = 0;

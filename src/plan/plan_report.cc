@@ -78,8 +78,20 @@ class PlanReport {
     if (IsHost(index)) {
       row.mapped_bytes = need.mapped_bytes;
       row.private_bytes = need.allocated_bytes;
+      row.pinned_bytes = PinnedBytes();
     }
     plan_.devices.push_back(std::move(row));
+  }
+
+  // Staging buffers of the loaders, which small loads do without.
+  uint64_t PinnedBytes() const {
+    uint64_t bytes = 0;
+    for (size_t device = 0; device + 1 < planned_.needs.size(); ++device) {
+      const DeviceLoaderOptions loading =
+          request_.loading.empty() ? DeviceLoaderOptions() : request_.loading[device];
+      if (planned_.needs[device].weights_bytes >= loading.parallel_bytes) bytes += loading.StagingBytes();
+    }
+    return bytes;
   }
 
   // Layers as a person counts them; where one is on several devices the row names all.

@@ -19,9 +19,10 @@ struct PlanReportRequest {
   std::span<const PlacementDevice> devices;
   const LayerAssignment* layers = nullptr;
   std::span<const PlacementUnit> units;
-  std::span<const uint64_t> budget_bytes;     // by device
-  std::span<const std::string> budget_texts;  // by device
-  std::span<const ValueSizes> sizes;          // by phase
+  std::span<const uint64_t> budget_bytes;        // by device
+  std::span<const std::string> budget_texts;     // by device
+  std::span<const DeviceLoaderOptions> loading;  // by device; empty: as by default
+  std::span<const ValueSizes> sizes;             // by phase
   NodeDemands* demands = nullptr;
 };
 

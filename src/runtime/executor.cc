@@ -361,7 +361,7 @@ RunStorage::RunStorage(const SessionDevices& devices) : pattern_blocks_(activati
   for (const SessionDevice& device : devices) {
     Allocator* activations = device.memory.get();
     if (!device.is_host()) {
-      arenas_.push_back(std::make_unique<BfcArena>(*device.memory));
+      arenas_.push_back(std::make_unique<BfcArena>(*device.memory, device.arena));
       activations = arenas_.back().get();
     }
     activations_.push_back(activations);

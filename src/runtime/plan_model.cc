@@ -40,6 +40,7 @@ Status AddDescribed(const Env& env, std::span<const DeviceDescription> described
   ExecutionProvider& cpu = env.impl().cpu();
   plan_devices.devices.push_back({cpu.devices().front(), &cpu});
   plan_devices.free_bytes.push_back(0);
+  plan_devices.loading.resize(plan_devices.devices.size());
   return Status();
 }
 
@@ -55,6 +56,7 @@ Result<PlanDevices> DevicesForPlan(const Env& env, const SessionOptions& options
   LAMINA_ASSIGN_OR_RETURN(plan_devices.present, OpenDevices(env.impl(), options));
   plan_devices.devices = PlacementDevicesOf(plan_devices.present);
   plan_devices.free_bytes = FreeBytesOf(plan_devices.present);
+  plan_devices.loading = LoadingOf(plan_devices.present);
   return plan_devices;
 }
 
@@ -66,6 +68,12 @@ std::vector<uint64_t> FreeBytesOf(const SessionDevices& devices) {
                                                 .value_or(UsableBytes(device.description)));
   }
   return free_bytes;
+}
+
+std::vector<DeviceLoaderOptions> LoadingOf(const SessionDevices& devices) {
+  std::vector<DeviceLoaderOptions> loading;
+  for (const SessionDevice& device : devices) loading.push_back(device.loading);
+  return loading;
 }
 
 std::string BesideModel(const std::string& path, const std::string& folder) {
@@ -153,6 +161,7 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, co
   request.decoder = made->prepared.decoder ? &*made->prepared.decoder : nullptr;
   request.devices = made->devices.devices;
   request.free_bytes = made->devices.free_bytes;
+  request.loading = made->devices.loading;
   request.constants = made->constants.get();
   LAMINA_ASSIGN_OR_RETURN(request.settings, PlanSettingsOf(config, made->model->folder));
   LAMINA_RETURN_IF_ERROR(CheckThatGpusArePresent(*env, request.settings, request.devices));

@@ -24,8 +24,9 @@ namespace lamina {
 
 // The devices a plan is made for, and who answers for them.
 struct PlanDevices {
-  std::vector<PlacementDevice> devices;  // the host last
-  std::vector<uint64_t> free_bytes;      // by device
+  std::vector<PlacementDevice> devices;      // the host last
+  std::vector<uint64_t> free_bytes;          // by device
+  std::vector<DeviceLoaderOptions> loading;  // by device
   // What `devices` points into.
   SessionDevices present;
   std::vector<std::shared_ptr<ProviderHostHalf>> halves;
@@ -39,6 +40,9 @@ Result<PlanDevices> DevicesForPlan(const Env& env, const SessionOptions& options
 
 // Bytes of each device that can be allocated now; of the host 0.
 std::vector<uint64_t> FreeBytesOf(const SessionDevices& devices);
+
+// How weights are loaded to each device.
+std::vector<DeviceLoaderOptions> LoadingOf(const SessionDevices& devices);
 
 // A file that an option names: relative paths are relative to the model's folder.
 std::string BesideModel(const std::string& path, const std::string& folder);

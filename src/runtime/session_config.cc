@@ -63,6 +63,11 @@ std::vector<OptionSpec> Specs() {
        .meaning =
            "Runs without a planned frame whose input shapes were seen twice take one block of memory on "
            "each device"},
+      {.key = "session.use_device_allocator_for_initializers",
+       .type = OptionType::kBool,
+       .default_text = "1",
+       .meaning = "Weights come straight from the device's memory; they always do, never from an arena, so 0 "
+                  "changes nothing"},
       {.key = "session.device_memory_budget",
        .type = OptionType::kString,
        .meaning = "Memory that the plan may allocate on each device: gpu:0=6GiB; gpu:1=75%; a bare amount is "

@@ -46,14 +46,29 @@ Result<std::vector<std::shared_ptr<ProviderFactory>>> ChooseFactories(const EnvI
   return chosen;
 }
 
+// Takes the options of arenas out of those of a provider: arenas are the session's. Others of the name
+// `arena.` are the provider's own (CUDA has some).
+Result<BfcArenaConfig> TakeArenaOptions(const std::string& provider, ProviderOptions& options) {
+  OptionValues values(ArenaOptionTable());
+  for (const OptionSpec& spec : ArenaOptionTable().specs()) {
+    const auto found = options.find(spec.key);
+    if (found == options.end()) continue;
+    LAMINA_RETURN_IF_ERROR(values.Set(spec.key, found->second).WithContext("ep." + provider));
+    options.erase(found);
+  }
+  return ArenaConfigOf(values);
+}
+
 Status AddDevices(const std::shared_ptr<ExecutionProvider>& provider, const ProviderOptions& options,
-                  SessionDevices& devices) {
+                  const BfcArenaConfig& arena, SessionDevices& devices) {
   LAMINA_ASSIGN_OR_RETURN(const DeviceLoaderOptions loader_options,
                           DeviceLoaderOptions::FromProviderOptions(options));
   for (const DeviceDescription& description : provider->devices()) {
     SessionDevice device;
     device.description = description;
     device.provider = provider;
+    device.arena = arena;
+    device.loading = loader_options;
     LAMINA_ASSIGN_OR_RETURN(device.memory,
                             provider->CreateAllocator(description.device, MemoryKind::kDevice));
     if (!device.is_host() && provider->data_transfer() && !provider->external_data_loader()) {
@@ -90,6 +105,7 @@ Result<SessionDevices> OpenDevices(const EnvImpl& env, const SessionOptions& opt
   std::map<DeviceKind, int16_t> next_ordinal;
   for (const auto& factory : factories) {
     const std::string name(factory->name());
+    LAMINA_ASSIGN_OR_RETURN(const BfcArenaConfig arena, TakeArenaOptions(name, provider_options[name]));
     ProviderConfig config{provider_options[name], next_ordinal[factory->device_kind()]};
     provider_options.erase(name);
     Result<std::shared_ptr<ExecutionProvider>> provider = factory->Create(config);
@@ -102,7 +118,7 @@ Result<SessionDevices> OpenDevices(const EnvImpl& env, const SessionOptions& opt
           status.message());
       continue;
     }
-    LAMINA_RETURN_IF_ERROR(AddDevices(*provider, config.options, devices));
+    LAMINA_RETURN_IF_ERROR(AddDevices(*provider, config.options, arena, devices));
     next_ordinal[factory->device_kind()] += static_cast<int16_t>((*provider)->devices().size());
   }
   if (!provider_options.empty()) {

@@ -9,9 +9,11 @@
 #include "lamina/session.h"
 #include "lamina/status.h"
 #include "lamina/value.h"
+#include "memory/bfc_arena.h"
 #include "placement/placement.h"
 #include "provider/provider.h"
 #include "runtime/env_impl.h"
+#include "weights/load/load_options.h"
 
 namespace lamina {
 
@@ -19,6 +21,8 @@ struct SessionDevice {
   DeviceDescription description;
   std::shared_ptr<ExecutionProvider> provider;
   std::unique_ptr<Allocator> memory;  // straight from the device
+  BfcArenaConfig arena;               // of the arenas over it (ep.NAME.arena.KEY)
+  DeviceLoaderOptions loading;        // ep.NAME.external_data_loader_KEY
   // For devices of providers without a loader of their own; null on the host.
   std::unique_ptr<IExternalDataLoader> generic_loader;
 

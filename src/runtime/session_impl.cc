@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
+#include "runtime/budgeted_allocator.h"
 #include "runtime/model_preparation.h"
 #include "runtime/node_stats_recorder.h"
 #include "runtime/plan_model.h"
@@ -182,6 +183,8 @@ Status SessionImpl::MakeThePlan(const SessionConfig& config) {
   request.free_bytes = free_bytes;
   request.constants = &constants_;
   request.settings = std::move(settings);
+  const std::vector<DeviceLoaderOptions> loading = LoadingOf(lasting_->devices);
+  request.loading = loading;
   LAMINA_ASSIGN_OR_RETURN(planned_, MakePlan(request));
   for (const Plan::Fallback& fallback : planned_->plan.fallbacks) {
     LogInfo("node '{}' does not run on {}: {}", fallback.node, fallback.provider, fallback.reason);
@@ -195,7 +198,19 @@ Status SessionImpl::MakeThePlan(const SessionConfig& config) {
     }
     LogInfo("activations are not planned, they come from the arena: {}", planned_->plan.not_planned_because);
   }
-  return CheckFreeMemory();
+  LAMINA_RETURN_IF_ERROR(CheckFreeMemory());
+  KeepToBudgets();
+  return Status();
+}
+
+void SessionImpl::KeepToBudgets() {
+  for (size_t i = 0; i + 1 < lasting_->devices.size(); ++i) {
+    const Plan::DeviceMemory& planned = planned_->plan.devices[i];
+    if (!planned.is_bounded_by_user) continue;
+    SessionDevice& device = lasting_->devices[i];
+    device.memory = std::make_unique<BudgetedAllocator>(std::move(device.memory), *planned.budget_bytes,
+                                                        device.description.granularity_bytes);
+  }
 }
 
 Status SessionImpl::CheckFreeMemory() const {

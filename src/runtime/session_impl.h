@@ -69,6 +69,8 @@ class SessionImpl {
   Status MakeThePlan(const SessionConfig& config);
   // RESOURCE_EXHAUSTED where the devices have less memory now than the plan takes.
   Status CheckFreeMemory() const;
+  // From here on devices refuse what would exceed a budget that the user set.
+  void KeepToBudgets();
   Status CreateKvCaches(const SessionConfig& config);
   Status AllocateFrames(const SessionConfig& config);
   Status BindInputs(const RunBinding& binding, Frame& frame) const;
