@@ -242,11 +242,6 @@ FramePlanRequest MemoryModel::FrameRequest(const Located& located, int32_t devic
     return kernel ? kernel->def : fused;
   };
   frame.workspace = [this, &placement, phase](NodeId id, WorkspaceRequirements& requirements) -> Status {
-    const Node& node = request_.graph->node(id);
-    if (!request_.skip_unbounded && !node.Subgraphs().empty()) {
-      return UnsupportedError("node '{}' ({}) has subgraphs, which are not planned", node.name.view(),
-                              node.op_type.view());
-    }
     LAMINA_ASSIGN_OR_RETURN(const NodeDemand* demand, DemandOf(placement, id));
     requirements = demand->workspace[phase];
     return Status();

@@ -241,6 +241,13 @@ class PlanReport {
       plan_.warnings.push_back("sizes are estimates, this session takes memory from an arena as it runs: " +
                                plan_.not_planned_because);
     }
+    for (const NodeId id : planned_.order) {
+      const Node& node = graph_.node(id);
+      if (node.Subgraphs().empty() || !plan_.planned) continue;
+      plan_.warnings.push_back(
+          fmt::format("node '{}' ({}): what its bodies make comes from host memory that is not in the plan",
+                      node.name.view(), node.op_type.view()));
+    }
     for (const Plan::Rule& rule : plan_.rules) {
       if (!rule.note.empty()) plan_.warnings.push_back("layer rule " + rule.text + ": " + rule.note);
     }
