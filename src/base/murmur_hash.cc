@@ -35,7 +35,7 @@ uint32_t FinalMix(uint32_t h) {
 
 }  // namespace
 
-std::array<uint32_t, 4> MurmurHash3X86_128(std::span<const std::byte> bytes, uint32_t seed) {
+std::array<uint32_t, 4> MurmurHash3X86128(std::span<const std::byte> bytes, uint32_t seed) {
   std::array<uint32_t, 4> h = {seed, seed, seed, seed};
   size_t done = 0;
   for (; done + kBlockBytes <= bytes.size(); done += kBlockBytes) {

@@ -9,6 +9,6 @@
 
 namespace lamina {
 
-std::array<uint32_t, 4> MurmurHash3X86_128(std::span<const std::byte> bytes, uint32_t seed);
+std::array<uint32_t, 4> MurmurHash3X86128(std::span<const std::byte> bytes, uint32_t seed);
 
 }  // namespace lamina

@@ -34,7 +34,7 @@ std::string NodeStatsName(const Graph& graph, NodeId id) {
   const auto add = [&](const std::vector<ValueId>& values) {
     for (const ValueId value : values) {
       const std::string_view name = value.valid() ? graph.value(value).name.view() : std::string_view();
-      hash = MurmurHash3X86_128(std::as_bytes(std::span(name)), hash[0]);
+      hash = MurmurHash3X86128(std::as_bytes(std::span(name)), hash[0]);
     }
   };
   add(node.inputs);

@@ -12,11 +12,11 @@ TEST(MurmurHashTest, VerificationValue) {
   std::vector<std::byte> hashes;
   for (uint32_t i = 0; i < 256; ++i) {
     key[i] = static_cast<std::byte>(i);
-    for (const uint32_t word : MurmurHash3X86_128(std::span(key).first(i), 256 - i)) {
+    for (const uint32_t word : MurmurHash3X86128(std::span(key).first(i), 256 - i)) {
       for (int byte = 0; byte < 4; ++byte) hashes.push_back(static_cast<std::byte>(word >> (8 * byte)));
     }
   }
-  EXPECT_EQ(MurmurHash3X86_128(hashes, 0)[0], 0xB3ECE62AU);
+  EXPECT_EQ(MurmurHash3X86128(hashes, 0)[0], 0xB3ECE62AU);
 }
 
 }  // namespace
