@@ -33,6 +33,8 @@
 #ifndef LAMINA_LAMINA_EP_H_
 #define LAMINA_LAMINA_EP_H_
 
+/* C, with the names of ONNX Runtime's interface: checks of C++ style do not apply. NOLINTBEGIN */
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -799,4 +801,5 @@ LAMINA_EP_EXPORT void ReleaseEpFactory(LaminaEpFactory* factory) LAMINA_EP_NOEXC
 }
 #endif
 
+/* NOLINTEND */
 #endif /* LAMINA_LAMINA_EP_H_ */

@@ -162,14 +162,32 @@ class RunBinding {
   std::vector<KvRow> kv_rows_;
 };
 
+// How weights came to a device.
+struct DeviceLoadStats {
+  Device device;
+  std::string strategy;  // "pinned", "mapped", "direct", "auto"
+  uint64_t bytes = 0;
+  int64_t total_ns = 0;
+  // Summed over the threads that load.
+  int64_t read_ns = 0;
+  int64_t copy_ns = 0;
+  int64_t wait_ns = 0;
+};
+
 struct SessionStats {
   int64_t num_steps = 0;          // kernels in the main graph
   uint64_t weights_bytes = 0;     // of constants the kernels read
   uint64_t prepacked_bytes = 0;   // of those, in private memory in a kernel's own layout
   uint64_t arena_peak_bytes = 0;  // most bytes of activations and scratch held at once, so far
+  // The phases of loading, one after the other.
   int64_t load_parse_ns = 0;
-  int64_t load_plan_ns = 0;
-  int64_t load_prepack_ns = 0;
+  int64_t load_context_ns = 0;                // opening the devices
+  int64_t load_plan_ns = 0;                   // shapes, rewrites, plan
+  int64_t load_allocate_ns = 0;               // device memory for weights, KV caches, execution frames
+  int64_t load_weights_ns = 0;                // bringing weights to devices
+  int64_t load_prepack_ns = 0;                // making the kernels, packing weights for them
+  uint64_t loaded_bytes = 0;                  // brought to devices
+  std::vector<DeviceLoadStats> device_loads;  // of loaders; small weights may come without one
 };
 
 class SessionImpl;

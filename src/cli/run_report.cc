@@ -47,6 +47,53 @@ nlohmann::ordered_json LogProbabilities(const TextModel& model, const Generation
   return reports;
 }
 
+// "parse 0.001, plan 0.010, ...": phases that took time, in seconds.
+std::string LoadPhases(const SessionStats& stats) {
+  std::string text;
+  const auto add = [&](const char* name, int64_t duration_ns) {
+    constexpr int64_t kShownNs = 500'000;
+    if (duration_ns >= kShownNs)
+      text += fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", name, Seconds(duration_ns));
+  };
+  add("parse", stats.load_parse_ns);
+  add("context", stats.load_context_ns);
+  add("plan", stats.load_plan_ns);
+  add("allocate", stats.load_allocate_ns);
+  add("weights", stats.load_weights_ns);
+  add("prepack", stats.load_prepack_ns);
+  return text;
+}
+
+// A line for each device that a loader brought weights to.
+std::string DeviceLoads(const SessionStats& stats) {
+  std::string text;
+  for (const DeviceLoadStats& load : stats.device_loads) {
+    const double bytes_per_s =
+        load.total_ns > 0 ? static_cast<double>(load.bytes) / Seconds(load.total_ns) : 0;
+    text += fmt::format(
+        "to {:<8}{:9.3f} s  {} by {}, {:.2f} GB/s; its threads: read {:.3f}, copy {:.3f}, wait {:.3f}\n",
+        load.device.ToString(), Seconds(load.total_ns), ApproximateByteSize(load.bytes), load.strategy,
+        bytes_per_s / 1e9, Seconds(load.read_ns), Seconds(load.copy_ns), Seconds(load.wait_ns));
+  }
+  return text;
+}
+
+// What each accelerator holds, where there is one.
+std::string Placements(const Session& session) {
+  const Plan* plan = session.impl().plan();
+  if (!plan || plan->devices.size() < 2) return "";
+  std::string text;
+  for (const Plan::DeviceMemory& device : plan->devices) {
+    const auto holds = [&](const Plan::Layer& layer) { return layer.device == device.name; };
+    const auto layers = std::count_if(plan->layers.begin(), plan->layers.end(), holds);
+    text += fmt::format("{:<11}{} of {} layers and ends, {} allocated", device.name, layers,
+                        plan->layers.size(), ApproximateByteSize(device.allocated_bytes));
+    if (device.budget_bytes) text += fmt::format(" of {}", ApproximateByteSize(*device.budget_bytes));
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string VerboseReport(const TextModel& model, const Generation& answer, uint64_t seed) {
@@ -56,7 +103,8 @@ std::string VerboseReport(const TextModel& model, const Generation& answer, uint
   const double read_bytes_per_s = tokens_per_s * static_cast<double>(token_bytes);
   const double bound_bytes_per_s = MeasureReadBandwidth(model.env->impl().threads());
   std::string text;
-  text += fmt::format("load       {:9.3f} s\n", Seconds(model.load_ns));
+  text += fmt::format("load       {:9.3f} s  {}\n", Seconds(model.load_ns), LoadPhases(stats));
+  text += DeviceLoads(stats);
   text += fmt::format("prompt     {:9.3f} s  {} tokens ({} run), {:.1f} tokens/s\n",
                       Seconds(answer.prompt_ns), answer.prompt_tokens, answer.prompt_tokens_run,
                       Rate(answer.prompt_tokens_run, answer.prompt_ns));
@@ -76,6 +124,7 @@ std::string VerboseReport(const TextModel& model, const Generation& answer, uint
     text += fmt::format("lookup     {} tokens guessed, {} of them right\n", answer.drafted_tokens,
                         answer.accepted_tokens);
   }
+  text += Placements(model.engine->session());
   text += fmt::format("seed       {}\n", seed);
   return text;
 }

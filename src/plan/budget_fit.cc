@@ -101,6 +101,7 @@ class UnitCosts {
     for (size_t unit = 0; unit < weights_.size(); ++unit) keyed.emplace_back(Resident(unit), unit);
     std::sort(keyed.begin(), keyed.end());
     std::vector<size_t> units;
+    units.reserve(keyed.size());
     for (const auto& [bytes, unit] : keyed) units.push_back(unit);
     return units;
   }

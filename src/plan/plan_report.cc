@@ -113,8 +113,8 @@ class PlanReport {
       if (at.reason != PlacementReason::kHostShapes) ++tally.nodes[at.device];
       ++tally.reasons[at.reason];
     }
-    for (size_t device = 0; device < planned_.needs.size(); ++device) {
-      for (const WeightPiece& piece : planned_.needs[device].weights) {
+    for (const DeviceNeed& need : planned_.needs) {
+      for (const WeightPiece& piece : need.weights) {
         tallies[LayerOf(piece.reader)].bytes += piece.bytes;
       }
     }

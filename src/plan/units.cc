@@ -30,6 +30,7 @@ std::vector<PlacementUnit> FindPlacementUnits(const Graph& graph, std::span<cons
     unit.nodes.push_back(id);
   }
   std::vector<PlacementUnit> in_order;
+  in_order.reserve(units.size());
   for (auto& [key, unit] : units) in_order.push_back(std::move(unit));
   return in_order;
 }

@@ -1,5 +1,8 @@
 #include "runtime/device_constants.h"
 
+#include <algorithm>
+
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace lamina {
@@ -72,7 +75,9 @@ void DeviceConstants::PlaceAt(Constant& constant, void* memory) {
 }
 
 Status DeviceConstants::Load(const Progress& progress) {
+  const int64_t start_ns = SystemClock().NowNs();
   LAMINA_RETURN_IF_ERROR(AllocateBlocks());
+  times_.allocate_ns += SystemClock().NowNs() - start_ns;
   std::vector<Constant*> used;
   for (Constant& constant : constants_) {
     if (constant.uses > 0) used.push_back(&constant);
@@ -81,11 +86,13 @@ Status DeviceConstants::Load(const Progress& progress) {
 }
 
 Status DeviceConstants::Fill(const std::vector<Constant*>& constants, const Progress& progress) {
+  const int64_t start_ns = SystemClock().NowNs();
   std::map<IExternalDataLoader*, std::vector<ExternalDataItem>> batches;
   for (Constant* constant : constants) {
     const SessionDevice& device = DeviceOf(*constant);
     const Tensor& host = constant->host->tensor();
     Tensor& tensor = constant->value.tensor();
+    times_.bytes += host.size_bytes();
     IExternalDataLoader* loader = device.loader();
     if (loader && data_ && constant->initializer->is_external() &&
         !DerivedTensors::IsDerived(*constant->initializer) && loader->CanLoad(device.device())) {
@@ -102,8 +109,27 @@ Status DeviceConstants::Fill(const std::vector<Constant*>& constants, const Prog
   }
   for (const auto& [loader, items] : batches) {
     LAMINA_RETURN_IF_ERROR(loader->LoadBatch(items, {progress}));
+    for (const SessionDevice& device : devices_) {
+      if (device.generic_loader.get() == loader) CountLoad(device);
+    }
   }
+  times_.fill_ns += SystemClock().NowNs() - start_ns;
   return Status();
+}
+
+void DeviceConstants::CountLoad(const SessionDevice& device) {
+  const LoadReport report = device.generic_loader->last_report();
+  auto found = std::find_if(times_.loads.begin(), times_.loads.end(),
+                            [&](const DeviceLoadStats& load) { return load.device == device.device(); });
+  if (found == times_.loads.end()) {
+    times_.loads.push_back({device.device(), std::string(LoadStrategyName(report.strategy))});
+    found = times_.loads.end() - 1;
+  }
+  found->bytes += report.bytes;
+  found->total_ns += report.total_ns;
+  found->read_ns += report.phases.read_ns;
+  found->copy_ns += report.phases.copy_ns;
+  found->wait_ns += report.phases.wait_ns;
 }
 
 Result<DeviceConstants::Temporary> DeviceConstants::LoadTemporarily(const Value* value,

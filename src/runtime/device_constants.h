@@ -61,6 +61,15 @@ class DeviceConstants {
   };
   Result<Temporary> LoadTemporarily(const Value* constant, const Progress& progress);
 
+  // What loading took so far.
+  struct LoadTimes {
+    int64_t allocate_ns = 0;
+    int64_t fill_ns = 0;
+    uint64_t bytes = 0;  // brought to devices
+    std::vector<DeviceLoadStats> loads;
+  };
+  const LoadTimes& times() const { return times_; }
+
   uint64_t block_bytes(int32_t device) const { return blocks_[static_cast<size_t>(device)].size_bytes; }
 
  private:
@@ -84,6 +93,7 @@ class DeviceConstants {
   Status AllocateBlocks();
   // Makes the constant a tensor at `memory`.
   void PlaceAt(Constant& constant, void* memory);
+  void CountLoad(const SessionDevice& device);
   // Fills placed constants, those of files by the provider's loader where it has one.
   Status Fill(const std::vector<Constant*>& constants, const Progress& progress);
   const SessionDevice& DeviceOf(const Constant& constant) const {
@@ -97,6 +107,7 @@ class DeviceConstants {
   std::map<const Value*, Constant*> by_value_;
   std::vector<Room> rooms_;
   std::vector<Block> blocks_;  // by device
+  LoadTimes times_;
 };
 
 }  // namespace lamina

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "model/onnx/model_reader.h"
 #include "runtime/session_impl.h"
@@ -29,19 +30,25 @@ Session::~Session() = default;
 Result<std::unique_ptr<Session>> Session::Load(std::shared_ptr<Env> env, const std::string& path,
                                                const SessionOptions& options,
                                                const LoadOptions& load_options) {
+  const int64_t start_ns = SystemClock().NowNs();
   LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, ReadModel(path));
+  const int64_t parse_ns = SystemClock().NowNs() - start_ns;
   LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<SessionImpl> impl,
                           SessionImpl::Create(std::move(env), std::move(model), options, load_options));
+  impl->set_parse_ns(parse_ns);
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 
 Result<std::unique_ptr<Session>> Session::Load(std::shared_ptr<Env> env, std::span<const std::byte> bytes,
                                                const std::string& folder, const SessionOptions& options,
                                                const LoadOptions& load_options) {
+  const int64_t start_ns = SystemClock().NowNs();
   auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
   LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, ReadModelFromBytes(*copy, folder, copy));
+  const int64_t parse_ns = SystemClock().NowNs() - start_ns;
   LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<SessionImpl> impl,
                           SessionImpl::Create(std::move(env), std::move(model), options, load_options));
+  impl->set_parse_ns(parse_ns);
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 

@@ -13,7 +13,7 @@
 #include "placement/placement.h"
 #include "provider/provider.h"
 #include "runtime/env_impl.h"
-#include "weights/load/load_options.h"
+#include "weights/load/device_loader.h"
 
 namespace lamina {
 
@@ -24,7 +24,7 @@ struct SessionDevice {
   BfcArenaConfig arena;               // of the arenas over it (ep.NAME.arena.KEY)
   DeviceLoaderOptions loading;        // ep.NAME.external_data_loader_KEY
   // For devices of providers without a loader of their own; null on the host.
-  std::unique_ptr<IExternalDataLoader> generic_loader;
+  std::unique_ptr<DeviceLoader> generic_loader;
 
   const Device& device() const { return description.device; }
   bool is_host() const { return description.device.is_host(); }

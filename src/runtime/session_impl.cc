@@ -94,7 +94,9 @@ Result<std::unique_ptr<SessionImpl>> SessionImpl::Create(std::shared_ptr<Env> en
   auto session = std::make_unique<SessionImpl>();
   session->lasting_ = std::make_shared<Lasting>();
   session->lasting_->env = std::move(env);
+  const int64_t start_ns = SystemClock().NowNs();
   LAMINA_ASSIGN_OR_RETURN(session->lasting_->devices, OpenDevices(session->lasting_->env->impl(), options));
+  session->load_stats_.load_context_ns = SystemClock().NowNs() - start_ns;
   session->model_ = std::move(model);
   Status status = session->Load(options, load_options);
   if (!status.ok()) {
@@ -152,15 +154,22 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
 
   for (const ValueId id : model_->graph->inputs()) inputs_.push_back(SpecOf(*model_->graph, id));
   for (const ValueId id : model_->graph->outputs()) outputs_.push_back(SpecOf(*model_->graph, id));
+  const int64_t allocate_start_ns = SystemClock().NowNs();
   LAMINA_RETURN_IF_ERROR(CreateKvCaches(config));
   LAMINA_RETURN_IF_ERROR(AllocateFrames(config));
+  const int64_t allocate_end_ns = SystemClock().NowNs();
   LAMINA_RETURN_IF_ERROR(report(total_bytes));
 
   load_stats_.num_steps = static_cast<int64_t>(executable_->steps().size());
   load_stats_.weights_bytes = total_bytes;
   load_stats_.prepacked_bytes = prepacked_.total_bytes();
   load_stats_.load_plan_ns = prepack_start_ns - plan_start_ns;
-  load_stats_.load_prepack_ns = prepack_end_ns - prepack_start_ns;
+  const DeviceConstants::LoadTimes& brought = device_constants_->times();
+  load_stats_.load_allocate_ns = brought.allocate_ns + allocate_end_ns - allocate_start_ns;
+  load_stats_.load_weights_ns = brought.fill_ns;
+  load_stats_.loaded_bytes = brought.bytes;
+  load_stats_.load_prepack_ns = prepack_end_ns - prepack_start_ns - brought.allocate_ns - brought.fill_ns;
+  load_stats_.device_loads = brought.loads;
   return Status();
 }
 

@@ -42,6 +42,8 @@ class SessionImpl {
   const std::vector<ValueSpec>& inputs() const { return inputs_; }
   const std::vector<ValueSpec>& outputs() const { return outputs_; }
   SessionStats stats() const;
+  // What came before Create.
+  void set_parse_ns(int64_t parse_ns) { load_stats_.load_parse_ns = parse_ns; }
   const Model& model() const { return *model_; }
   const Executable& executable() const { return *executable_; }
   // Where the nodes run; null where the host is the only device.

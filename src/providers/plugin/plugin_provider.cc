@@ -128,7 +128,7 @@ Result<std::unique_ptr<Allocator>> PluginProvider::CreateAllocator(const Device&
     return UnsupportedError("provider {} has no pinned memory", name_);
   }
   const Status check = PluginAllocator::Check(allocator);
-  if (!check.ok()) {
+  if (!allocator || !check.ok()) {
     if (allocator) ep_->ReleaseAllocator(ep_, allocator);
     return check.WithContext(device.ToString());
   }
