@@ -16,6 +16,7 @@ constexpr int kErrorMemoryAllocation = 2;
 constexpr int kErrorInsufficientDriver = 35;
 constexpr int kErrorNoDevice = 100;
 constexpr int kErrorHostMemoryAlreadyRegistered = 712;
+constexpr int kErrorNotSupported = 801;
 
 }  // namespace
 
@@ -76,6 +77,7 @@ Status CudaLibrary::StatusOf(int error, int device, const char* what) const {
   StatusCode code = StatusCode::kInternal;
   if (error == kErrorMemoryAllocation) code = StatusCode::kResourceExhausted;
   if (error == kErrorHostMemoryAlreadyRegistered) code = StatusCode::kInvalidArgument;
+  if (error == kErrorNotSupported) code = StatusCode::kUnsupported;
   if (api_->error_is_sticky(error)) code = StatusCode::kDeviceLost;
   return Status(code, fmt::format("CUDA device {}: {}: {}", device, what, api_->error_text(error)));
 }

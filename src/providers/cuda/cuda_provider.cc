@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "providers/cuda/cuda_device.h"
+#include "providers/cuda/cuda_host_half.h"
 #include "providers/cuda/cuda_library.h"
 #include "providers/cuda/cuda_memory.h"
 #include "providers/cuda/cuda_stream.h"
@@ -13,9 +14,6 @@
 namespace lamina {
 namespace cuda {
 namespace {
-
-constexpr const char* kName = "cuda";
-constexpr const char* kVendor = "nvidia";
 
 class CudaProvider : public ExecutionProvider {
  public:
@@ -25,6 +23,7 @@ class CudaProvider : public ExecutionProvider {
     std::shared_ptr<CudaProvider> provider(new CudaProvider);
     provider->memory_options_ = {options.Bytes("gpu_mem_limit"), options.Bool("arena.use_cuda_mempool"),
                                  options.Bytes("arena.cuda_mempool_release_threshold")};
+    RegisterCudaKernels(provider->kernels_, {library, first_ordinal});
     bool all_register_read_only = true;
     for (int i = 0; i < library->device_count(); ++i) {
       DeviceFacts facts;
@@ -39,10 +38,13 @@ class CudaProvider : public ExecutionProvider {
     return std::shared_ptr<ExecutionProvider>(std::move(provider));
   }
 
-  std::string_view name() const override { return kName; }
-  std::string_view vendor() const override { return kVendor; }
+  std::string_view name() const override { return kProviderName; }
+  std::string_view vendor() const override { return kProviderVendor; }
   DeviceKind device_kind() const override { return DeviceKind::kGpu; }
   const KernelRegistry& kernel_registry() const override { return kernels_; }
+  Result<Capability> GetCapability(const CapabilityRequest& request) const override {
+    return CudaCapability(kernels_, request);
+  }
   std::span<const DeviceDescription> devices() const override { return descriptions_; }
 
   std::optional<uint64_t> available_resource_bytes(const Device& device) const override {
@@ -80,8 +82,8 @@ class CudaProvider : public ExecutionProvider {
                  int16_t ordinal) {
     DeviceDescription description;
     description.device = Device{DeviceKind::kGpu, ordinal};
-    description.provider = kName;
-    description.vendor = kVendor;
+    description.provider = kProviderName;
+    description.vendor = kProviderVendor;
     description.name = facts.name;
     description.memory_bytes = facts.memory_bytes;
     description.granularity_bytes = facts.granularity_bytes;
@@ -113,8 +115,8 @@ class CudaProvider : public ExecutionProvider {
 
 class CudaProviderFactory : public ProviderFactory {
  public:
-  std::string_view name() const override { return kName; }
-  std::string_view vendor() const override { return kVendor; }
+  std::string_view name() const override { return kProviderName; }
+  std::string_view vendor() const override { return kProviderVendor; }
   DeviceKind device_kind() const override { return DeviceKind::kGpu; }
 
   Result<std::shared_ptr<ExecutionProvider>> Create(const ProviderConfig& config) override {

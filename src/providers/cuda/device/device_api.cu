@@ -5,37 +5,10 @@
 #include <thread>
 
 #include "providers/cuda/device/device_api.h"
+#include "providers/cuda/device/platform.cuh"
 
 namespace lamina::cuda {
 namespace {
-
-// Makes a device current and restores the one before.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int device) {
-    error_ = cudaGetDevice(&before_);
-    if (error_ != cudaSuccess || before_ == device) return;
-    error_ = cudaSetDevice(device);
-    changed_ = error_ == cudaSuccess;
-  }
-  ~CurrentDevice() {
-    if (changed_) cudaSetDevice(before_);
-  }
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-  cudaError_t error() const { return error_; }
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-  cudaError_t error_ = cudaSuccess;
-};
-
-// The runtime also keeps an error to report it once more at a call that has nothing to do with it.
-int Outcome(cudaError_t error) {
-  if (error != cudaSuccess) cudaGetLastError();
-  return static_cast<int>(error);
-}
 
 template <typename Call>
 int On(int device, Call call) {
@@ -52,6 +25,8 @@ cudaMemLocation LocationOf(int device) {
   location.id = device;
   return location;
 }
+
+const KernelApi* Kernels() { return &KernelTable(); }
 
 int DeviceCount(int* count) { return Outcome(cudaGetDeviceCount(count)); }
 
@@ -242,7 +217,7 @@ constexpr DeviceApi kApi = {
     CreatePool,        DestroyPool,   AllocFromPool,  FreeToPool,   AllocPinned,
     FreePinned,        RegisterHost,  UnregisterHost, CreateStream, DestroyStream,
     SynchronizeStream, CreateEvent,   DestroyEvent,   RecordEvent,  SynchronizeEvent,
-    WaitForEvent,      Copy,
+    WaitForEvent,      Copy,          Kernels,
 };
 
 }  // namespace

@@ -9,10 +9,12 @@
 
 #include <cstdint>
 
+#include "providers/cuda/device/kernel_api.h"
+
 namespace lamina::cuda {
 
 // Both halves come from one build: a library with another number is refused. Raised with every change here.
-constexpr uint32_t kDeviceApiVersion = 1;
+constexpr uint32_t kDeviceApiVersion = 2;
 constexpr const char* kDeviceApiSymbol = "lamina_cuda_device_api";
 
 struct DeviceFacts {
@@ -67,6 +69,9 @@ struct DeviceApi {
 
   // Directions are found from the addresses. `stream` null: done on return, with a stream of the copy's own.
   int (*copy)(int device, void* destination, const void* source, uint64_t bytes, void* stream);
+
+  // The kernels; see kernel_api.h.
+  const KernelApi* (*kernels)();
 };
 
 }  // namespace lamina::cuda

@@ -1,0 +1,16 @@
+#include "providers/cuda/device/kernel_families.cuh"
+
+namespace lamina::cuda {
+
+const KernelApi& KernelTable() {
+  static constexpr KernelApi kTable = {
+      LaunchUnary,           LaunchBinary,          LaunchWhere,       LaunchCast,    LaunchStridedCopy,
+      LaunchGather,          LaunchGatherQuantized, LaunchRange,       LaunchFill,    LaunchCausalMask,
+      LaunchReduce,          LaunchSoftmax,         LaunchNorm,        LaunchRotary,  LaunchAttentionPast,
+      LaunchAttentionTokens, LaunchAttention,       LaunchPackProduct, LaunchProduct, LaunchBatchedProduct,
+      LaunchNBitsProduct,    LaunchNBitsUnpack,
+  };
+  return kTable;
+}
+
+}  // namespace lamina::cuda

@@ -1,0 +1,286 @@
+// What the sources of kernels share: element types, vectors of elements, sums over warps and blocks, and how
+// a kernel is launched.
+//
+// Tests compile the same sources for the host with an emulation of blocks and warps that is included before
+// everything else (LAMINA_CUDA_EMULATION). For its sake kernels keep to what is declared here, all lanes of a
+// warp take part in every exchange, and no thread leaves before a barrier.
+#pragma once
+
+#include <cstdint>
+
+#ifndef LAMINA_CUDA_EMULATION
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#endif
+
+#include "providers/cuda/device/kernel_api.h"
+
+namespace lamina::cuda {
+
+constexpr int kWarp = 32;
+constexpr unsigned kFullMask = 0xffffffffu;
+constexpr int kErrorNotSupported = 801;  // cudaErrorNotSupported: a type that the family does not have
+
+// ---- Element types
+
+__device__ inline float ToFloat(float value) { return value; }
+__device__ inline float ToFloat(__half value) { return __half2float(value); }
+__device__ inline float ToFloat(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+template <typename T>
+__device__ inline T FromFloat(float value);
+template <>
+__device__ inline float FromFloat<float>(float value) {
+  return value;
+}
+template <>
+__device__ inline __half FromFloat<__half>(float value) {
+  return __float2half_rn(value);
+}
+template <>
+__device__ inline __nv_bfloat16 FromFloat<__nv_bfloat16>(float value) {
+  return __float2bfloat16_rn(value);
+}
+
+template <typename T>
+struct IsHalf {
+  static constexpr bool value = false;
+};
+template <>
+struct IsHalf<__half> {
+  static constexpr bool value = true;
+};
+
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+// Calls function(TypeTag<T>()) for float, float16 or bfloat16.
+template <typename F>
+int DispatchFloat(ElementType type, F function) {
+  switch (type) {
+    case ElementType::kFloat:
+      return function(TypeTag<float>());
+    case ElementType::kFloat16:
+      return function(TypeTag<__half>());
+    case ElementType::kBfloat16:
+      return function(TypeTag<__nv_bfloat16>());
+    default:
+      return kErrorNotSupported;
+  }
+}
+
+// A scale, bias or mask whose type is known at run time only.
+__device__ inline float LoadAsFloat(ElementType type, const void* data, int64_t index) {
+  switch (type) {
+    case ElementType::kFloat16:
+      return ToFloat(static_cast<const __half*>(data)[index]);
+    case ElementType::kBfloat16:
+      return ToFloat(static_cast<const __nv_bfloat16*>(data)[index]);
+    default:
+      return static_cast<const float*>(data)[index];
+  }
+}
+
+__device__ inline int64_t LoadIndex(ElementType type, const void* data, int64_t index) {
+  return type == ElementType::kInt64 ? static_cast<const int64_t*>(data)[index]
+                                     : static_cast<const int32_t*>(data)[index];
+}
+
+// ---- Vectors
+
+// N neighbouring elements, moved in one access where they are aligned to their size.
+template <typename T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T values[N];
+};
+
+template <int N, typename T>
+__device__ inline Pack<T, N> LoadPack(const T* source) {
+  return *reinterpret_cast<const Pack<T, N>*>(source);
+}
+template <int N, typename T>
+__device__ inline void StorePack(T* target, const Pack<T, N>& pack) {
+  *reinterpret_cast<Pack<T, N>*>(target) = pack;
+}
+
+inline bool IsAligned(const void* address, uint64_t bytes) {
+  return reinterpret_cast<uintptr_t>(address) % bytes == 0;
+}
+
+// 16 bytes that are read once: they leave no trace in the first cache.
+__device__ inline uint4 LoadOnce(const void* source) {
+#ifdef LAMINA_CUDA_EMULATION
+  return *static_cast<const uint4*>(source);
+#else
+  uint4 value;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(source));
+  return value;
+#endif
+}
+
+// ---- Warps and blocks
+
+__device__ inline float WarpSum(float value) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(kFullMask, value, offset);
+  return value;
+}
+__device__ inline float WarpMax(float value) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(kFullMask, value, offset));
+  }
+  return value;
+}
+
+// The sum over the block in every thread, in an order that depends on the block's size alone. `partial` is
+// shared, of 32 floats. REQUIRES: whole warps.
+__device__ inline float BlockSum(float value, float* partial) {
+  const int warps = static_cast<int>(blockDim.x) / kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  value = WarpSum(value);
+  __syncthreads();  // what the sum before left in `partial` has been read
+  if (lane == 0) partial[warp] = value;
+  __syncthreads();
+  return WarpSum(lane < warps ? partial[lane] : 0.0f);
+}
+__device__ inline float BlockMax(float value, float* partial) {
+  const int warps = static_cast<int>(blockDim.x) / kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  value = WarpMax(value);
+  __syncthreads();
+  if (lane == 0) partial[warp] = value;
+  __syncthreads();
+  return WarpMax(lane < warps ? partial[lane] : partial[0]);
+}
+
+// c [16, 8] += a [16, 16] b [16, 8] over a warp, by the matrix units: the fragments of PTX's mma.m16n8k16
+// with fp32 sums. With g = lane / 4 and t = lane % 4, each pair two neighbours along k: a (g, 2t) (g + 8, 2t)
+// (g, 2t + 8) (g + 8, 2t + 8); b (2t, g) (2t + 8, g); c (g, 2t) (g, 2t + 1) (g + 8, 2t) (g + 8, 2t + 1).
+template <typename T>
+__device__ inline void MultiplyFragments(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+#ifdef LAMINA_CUDA_EMULATION
+  EmulatedMultiply<T>(c, a, b);
+#elif __CUDA_ARCH__ >= 800
+  if constexpr (IsHalf<T>::value) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+#endif
+}
+
+// ---- Launching
+
+#ifndef LAMINA_CUDA_EMULATION
+
+// Makes a device current and restores the one before.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    error_ = cudaGetDevice(&before_);
+    if (error_ != cudaSuccess || before_ == device) return;
+    error_ = cudaSetDevice(device);
+    changed_ = error_ == cudaSuccess;
+  }
+  ~CurrentDevice() {
+    if (changed_) cudaSetDevice(before_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  cudaError_t error() const { return error_; }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+  cudaError_t error_ = cudaSuccess;
+};
+
+// The runtime also keeps an error to report it once more at a call that has nothing to do with it.
+inline int Outcome(cudaError_t error) {
+  if (error != cudaSuccess) cudaGetLastError();
+  return static_cast<int>(error);
+}
+
+template <typename T>
+__device__ inline T* DynamicShared() {
+  extern __shared__ __align__(16) unsigned char dynamic_shared[];
+  return reinterpret_cast<T*>(dynamic_shared);
+}
+
+constexpr size_t kPlainSharedBytes = 48 * 1024;  // more has to be asked for
+
+template <typename... Parameters, typename... Arguments>
+int Launch(const LaunchTarget& target, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+           size_t shared_bytes, const Arguments&... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
+  const CurrentDevice current(target.device);
+  if (current.error() != cudaSuccess) return Outcome(current.error());
+  if (shared_bytes > kPlainSharedBytes) {
+    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(shared_bytes));
+    if (error != cudaSuccess) return Outcome(error);
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = static_cast<cudaStream_t>(target.stream);
+  return Outcome(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
+#endif
+
+template <typename I>
+__host__ __device__ constexpr I CeilDiv(I a, I b) {
+  return (a + b - 1) / b;
+}
+
+constexpr unsigned kElementThreads = 256;
+
+// Blocks for a loop over `count` items in steps of the grid.
+inline dim3 GridFor(const LaunchTarget& target, int64_t count) {
+  const int64_t wanted = CeilDiv<int64_t>(count, kElementThreads);
+  const int64_t enough = int64_t{target.multiprocessors} * 16;
+  return dim3(static_cast<unsigned>(wanted < enough ? wanted : enough));
+}
+
+// The first item of this thread in such a loop, and the step.
+__device__ inline int64_t FirstItem() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t ItemStep() { return int64_t{gridDim.x} * blockDim.x; }
+
+// Where element `index` of the loops lies in their operands.
+template <int kOperands>
+__device__ inline void Locate(const StridedLoops& loops, uint32_t index, int64_t (&offsets)[kOperands]) {
+#pragma unroll
+  for (int operand = 0; operand < kOperands; ++operand) offsets[operand] = 0;
+  for (int axis = loops.rank - 1; axis >= 0; --axis) {
+    uint32_t step = index;
+    if (axis > 0) {
+      const uint32_t rest = index / loops.dims[axis];
+      step = index - rest * loops.dims[axis];
+      index = rest;
+    }
+#pragma unroll
+    for (int operand = 0; operand < kOperands; ++operand) {
+      offsets[operand] += step * loops.strides[operand][axis];
+    }
+  }
+}
+
+}  // namespace lamina::cuda
