@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "model/onnx/model_reader.h"
 #include "plan/generic_host_half.h"
+#include "providers/cuda/cuda_host_half.h"
 #include "runtime/env_impl.h"
 #include "weights/external_data.h"
 
@@ -29,6 +30,7 @@ Status AddDescribed(const Env& env, std::span<const DeviceDescription> described
   }
   for (const DeviceDescription& device : described) {
     std::shared_ptr<ProviderHostHalf>& half = halves[device.provider];
+    if (!half && device.provider == cuda::kProviderName) half = CreateCudaHostHalf();
     if (!half) {
       half = std::make_shared<GenericHostHalf>(device.provider, device.vendor, device.device.kind,
                                                env.impl().cpu().kernel_registry());

@@ -36,6 +36,8 @@ class TestNode : public NodeInfo {
   const Attribute* FindAttribute(std::string_view attribute) const override;
   const DeviceDescription& device() const override { return device_; }
 
+  // The device that the node is on; by default nothing is known of it.
+  void set_device(const DeviceDescription& device) { device_ = device; }
   // The constant whatever its size; null where the input is none.
   const Tensor* Constant(int index) const;
 

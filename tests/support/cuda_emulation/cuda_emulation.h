@@ -135,6 +135,23 @@ void EmulatedMultiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)
   }
 }
 
+// ldmatrix.x4.trans as platform.cuh describes it.
+inline void EmulatedLoadTransposed(uint32_t (&pairs)[4], const void* row) {
+  const std::byte* all = emulation::ExchangeAll(&row, sizeof row);
+  const int lane = EmulatedLane();
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    uint16_t elements[2];
+    for (int i = 0; i < 2; ++i) {
+      const int source = matrix * 8 + lane % 4 * 2 + i;
+      const uint16_t* source_row = nullptr;
+      std::memcpy(&source_row, all + static_cast<size_t>(source) * emulation::kExchangeStride,
+                  sizeof source_row);
+      elements[i] = source_row[lane / 4];
+    }
+    pairs[matrix] = elements[0] | static_cast<uint32_t>(elements[1]) << 16;
+  }
+}
+
 template <typename T>
 T* DynamicShared() {
   return static_cast<T*>(emulation::DynamicSharedMemory());

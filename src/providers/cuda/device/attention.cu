@@ -19,64 +19,6 @@ constexpr int kLanesOfKey = 8;     // that share a key's channels
 constexpr int kWidth = 8;          // channels a thread moves at once
 constexpr int kMaxHeadSize = 256;  // a multiple of kWidth
 
-struct KeyRange {
-  int begin;
-  int end;
-};
-
-__device__ inline int Smaller(int a, int b) { return a < b ? a : b; }
-__device__ inline int Larger(int a, int b) { return a > b ? a : b; }
-
-// The keys that the query at `position` may see.
-__device__ inline KeyRange VisibleKeys(const AttentionArguments& arguments, int position, int tokens) {
-  KeyRange range = {0, tokens};
-  for (const AttentionBiasArguments& bias : arguments.biases) {
-    if (bias.data) range.end = Smaller(range.end, static_cast<int>(bias.keys));
-  }
-  if (arguments.window_right >= 0) range.end = Smaller(range.end, position + arguments.window_right + 1);
-  if (arguments.window_left >= 0) range.begin = Larger(0, position - arguments.window_left);
-  if (range.end < range.begin) range.end = range.begin;
-  return range;
-}
-
-__device__ inline float BiasAt(const AttentionBiasArguments& bias, int b, int head, int s, int key) {
-  const int64_t index =
-      b * bias.batch_stride + head * bias.head_stride + s * bias.query_stride + key * bias.key_stride;
-  switch (bias.type) {
-    case ElementType::kBool:
-      return static_cast<const uint8_t*>(bias.data)[index] != 0 ? 0.0f : bias.masked;
-    case ElementType::kInt32:
-      return static_cast<const int32_t*>(bias.data)[index] != 0 ? 0.0f : bias.masked;
-    default:
-      return LoadAsFloat(bias.type, bias.data, index);
-  }
-}
-
-__device__ inline float FinishScore(const AttentionArguments& arguments, float product, int b, int head,
-                                    int s, int key) {
-  float score = product * arguments.scale;
-  if (arguments.softcap > 0.0f) score = arguments.softcap * tanhf(score / arguments.softcap);
-  for (const AttentionBiasArguments& bias : arguments.biases) {
-    if (bias.data) score += BiasAt(bias, b, head, s, key);
-  }
-  return score;
-}
-
-// exp(score - max); a maximum of -infinity stands for no key at all.
-__device__ inline float Weight(float score, float max) { return max == -INFINITY ? 0.0f : expf(score - max); }
-
-template <typename T>
-__device__ inline float SinkOf(const AttentionArguments& arguments, int head) {
-  if (arguments.sinks) return ToFloat(static_cast<const T*>(arguments.sinks)[head]);
-  return arguments.zero_sink != 0 ? 0.0f : -INFINITY;
-}
-
-template <typename T>
-__device__ inline T* OutputOf(const AttentionArguments& arguments, int b, int s, int head) {
-  return static_cast<T*>(arguments.out) + b * arguments.out_strides.batch + s * arguments.out_strides.token +
-         head * arguments.out_strides.head;
-}
-
 template <typename T, int kHeads>
 __global__ void __launch_bounds__(kThreads) Attend(AttentionArguments arguments) {
   __shared__ float queries[kHeads][kMaxHeadSize];
@@ -282,6 +224,7 @@ int LaunchAttention(const LaunchTarget& target, const AttentionArguments& argume
   const auto fits = [](int size) { return size > 0 && size <= kMaxHeadSize && size % kWidth == 0; };
   if (!fits(arguments.head_size) || !fits(arguments.value_head_size)) return kErrorNotSupported;
   if (arguments.batch == 0 || arguments.sequence == 0) return 0;
+  if (TilesServe(target, arguments)) return LaunchAttentionTiles(target, arguments);
   return DispatchFloat(arguments.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const int group = arguments.heads / arguments.kv_heads;

@@ -491,6 +491,16 @@ struct NBitsProductArguments {
   NBitsMatrixArguments w;
 };
 
+// y [rows, k] = x, each block of block_size along k rounded to multiples of its largest magnitude / 127.
+struct RoundActivationsArguments {
+  ElementType type;
+  const void* x;
+  void* y;
+  int64_t rows;
+  int64_t k;
+  int64_t block_size;
+};
+
 // Rows [first_row, first_row + rows) of W as [rows, packed_k] of `type`.
 struct NBitsUnpackArguments {
   ElementType type;
@@ -523,6 +533,7 @@ struct KernelApi {
   int (*product)(const LaunchTarget&, const ProductArguments&);
   int (*batched_product)(const LaunchTarget&, const BatchedProductArguments&);
   int (*nbits_product)(const LaunchTarget&, const NBitsProductArguments&);
+  int (*round_activations)(const LaunchTarget&, const RoundActivationsArguments&);
   int (*nbits_unpack)(const LaunchTarget&, const NBitsUnpackArguments&);
 };
 

@@ -26,6 +26,7 @@ int LaunchPackProduct(const LaunchTarget& target, const PackProductArguments& ar
 int LaunchProduct(const LaunchTarget& target, const ProductArguments& arguments);
 int LaunchBatchedProduct(const LaunchTarget& target, const BatchedProductArguments& arguments);
 int LaunchNBitsProduct(const LaunchTarget& target, const NBitsProductArguments& arguments);
+int LaunchRoundActivations(const LaunchTarget& target, const RoundActivationsArguments& arguments);
 int LaunchNBitsUnpack(const LaunchTarget& target, const NBitsUnpackArguments& arguments);
 
 }  // namespace lamina::cuda

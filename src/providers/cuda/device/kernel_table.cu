@@ -4,11 +4,11 @@ namespace lamina::cuda {
 
 const KernelApi& KernelTable() {
   static constexpr KernelApi kTable = {
-      LaunchUnary,           LaunchBinary,          LaunchWhere,       LaunchCast,    LaunchStridedCopy,
-      LaunchGather,          LaunchGatherQuantized, LaunchRange,       LaunchFill,    LaunchCausalMask,
-      LaunchReduce,          LaunchSoftmax,         LaunchNorm,        LaunchRotary,  LaunchAttentionPast,
-      LaunchAttentionTokens, LaunchAttention,       LaunchPackProduct, LaunchProduct, LaunchBatchedProduct,
-      LaunchNBitsProduct,    LaunchNBitsUnpack,
+      LaunchUnary,           LaunchBinary,           LaunchWhere,       LaunchCast,    LaunchStridedCopy,
+      LaunchGather,          LaunchGatherQuantized,  LaunchRange,       LaunchFill,    LaunchCausalMask,
+      LaunchReduce,          LaunchSoftmax,          LaunchNorm,        LaunchRotary,  LaunchAttentionPast,
+      LaunchAttentionTokens, LaunchAttention,        LaunchPackProduct, LaunchProduct, LaunchBatchedProduct,
+      LaunchNBitsProduct,    LaunchRoundActivations, LaunchNBitsUnpack,
   };
   return kTable;
 }

@@ -185,6 +185,34 @@ __device__ inline void MultiplyFragments(float (&c)[4], const uint32_t (&a)[4], 
 #endif
 }
 
+// Four 8 x 8 matrices of 16-bit elements from shared memory, transposed: lane l names row l % 8 of matrix
+// l / 8, and gets of each matrix the elements (2t, g) and (2t + 1, g) as one pair. Rows are aligned to 16
+// bytes.
+__device__ inline void LoadTransposed(uint32_t (&pairs)[4], const void* row) {
+#ifdef LAMINA_CUDA_EMULATION
+  EmulatedLoadTransposed(pairs, row);
+#elif __CUDA_ARCH__ >= 750
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
+               : "r"(address)
+               : "memory");
+#endif
+}
+
+// Two neighbours of 16-bit elements in one register, the first in the low half.
+template <typename T>
+__device__ inline uint32_t PairOf(float low, float high) {
+  Pack<T, 2> pair;
+  pair.values[0] = FromFloat<T>(low);
+  pair.values[1] = FromFloat<T>(high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+
+__device__ inline uint32_t LoadPair(const void* shared, int element) {
+  return static_cast<const uint32_t*>(shared)[element / 2];
+}
+
 // ---- Launching
 
 #ifndef LAMINA_CUDA_EMULATION

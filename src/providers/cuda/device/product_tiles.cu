@@ -31,10 +31,6 @@ __device__ inline uint4 LoadTilePack(const T* matrix, int64_t stride, int64_t ro
   return value;
 }
 
-__device__ inline uint32_t LoadPair(const void* shared, int element) {
-  return static_cast<const uint32_t*>(shared)[element / 2];
-}
-
 template <typename T>
 __global__ void __launch_bounds__(kThreads) TileProduct(ProductArguments arguments, int whole_x) {
   __shared__ __align__(16) uint16_t shared_x[kTileM * kRowStride];

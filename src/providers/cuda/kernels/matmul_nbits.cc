@@ -12,7 +12,11 @@ namespace {
 
 constexpr int kA = 0, kB = 1, kScales = 2, kZeroPoints = 3, kGroupIndex = 4, kBias = 5;
 
-constexpr int kUnpacked = 0;  // workspace slot: rows of W
+// Workspace slots.
+constexpr int kUnpacked = 0;  // rows of W
+constexpr int kRounded = 1;   // activations in 8 bits
+
+constexpr int64_t kInt8AccuracyLevel = 4;
 
 // Rows of A up to which weights are read directly for each.
 constexpr int64_t kMaxDirectRows = 4;
@@ -27,6 +31,7 @@ class MatMulNBits : public CudaKernel {
         block_size_(node.Int("block_size", 0)),
         n_(node.Int("N", 0)),
         k_(node.Int("K", 0)),
+        rounds_(RoundsActivations(node)),
         type_(node.input_type(kA).element) {}
 
   static Status Validate(const NodeInfo& node) {
@@ -56,10 +61,14 @@ class MatMulNBits : public CudaKernel {
   static Status Workspace(const NodeInfo& node, WorkspaceRequirements& requirements) {
     LAMINA_ASSIGN_OR_RETURN(const Shape a, LargestInput(node, kA));
     const int64_t rows = a.rank() == 0 ? 0 : a.num_elements(0, a.rank() - 1);
-    if (rows <= kMaxDirectRows) return Status();
     const int64_t n = node.Int("N", 0);
     const int64_t k = node.Int("K", 0);
     const DataType type = node.input_type(kA).element;
+    if (RoundsActivations(node)) {
+      LAMINA_RETURN_IF_ERROR(
+          requirements.Add(kRounded, static_cast<size_t>(a.num_elements() * ElementBytesOf(type))));
+    }
+    if (rows <= kMaxDirectRows) return Status();
     const int64_t unpacked = RowsAtATime(n, k, type);
     LAMINA_RETURN_IF_ERROR(requirements.Add(
         kUnpacked, static_cast<size_t>(unpacked * PackedRowElements(k, type) * ElementBytesOf(type))));
@@ -88,17 +97,31 @@ class MatMulNBits : public CudaKernel {
     LAMINA_ASSIGN_OR_RETURN(Tensor * y, context.Output(0, out_shape));
     if (!y || y->num_elements() == 0) return Status();
     const int64_t rows = shape.num_elements(0, rank - 1);
-    if (rows > kMaxDirectRows) return MultiplyUnpacked(context, *a, rows, w, bias, *y);
-    const NBitsProductArguments arguments{ElementTypeOf(type_),
-                                          a->raw_data(),
-                                          y->mutable_raw_data(),
-                                          rows,
-                                          bias ? bias->raw_data() : nullptr,
-                                          w};
+    const void* x = a->raw_data();
+    if (rounds_) {
+      LAMINA_ASSIGN_OR_RETURN(x, Rounded(context, *a, rows));
+    }
+    if (rows > kMaxDirectRows) return MultiplyUnpacked(context, x, rows, w, bias, *y);
+    const NBitsProductArguments arguments{
+        ElementTypeOf(type_), x, y->mutable_raw_data(), rows, bias ? bias->raw_data() : nullptr, w};
     return Launch(context.stream(), "nbits_product", &KernelApi::nbits_product, arguments);
   }
 
  private:
+  static bool RoundsActivations(const NodeInfo& node) {
+    return node.Int("accuracy_level", 0) == kInt8AccuracyLevel;
+  }
+
+  Result<const void*> Rounded(KernelContext& context, const Tensor& a, int64_t rows) const {
+    LAMINA_ASSIGN_OR_RETURN(void* rounded,
+                            context.GetScratchBuffer(kRounded, static_cast<size_t>(a.size_bytes())));
+    const RoundActivationsArguments arguments{ElementTypeOf(type_), a.raw_data(), rounded, rows, k_,
+                                              block_size_};
+    LAMINA_RETURN_IF_ERROR(
+        Launch(context.stream(), "round_activations", &KernelApi::round_activations, arguments));
+    return static_cast<const void*>(rounded);
+  }
+
   static int64_t RowsAtATime(int64_t n, int64_t k, DataType type) {
     constexpr int64_t kTile = 64;
     const int64_t row_bytes = PackedRowElements(k, type) * ElementBytesOf(type);
@@ -136,8 +159,8 @@ class MatMulNBits : public CudaKernel {
         expected, n_, k_, block_size_, bits_, tensor.shape().ToString());
   }
 
-  Status MultiplyUnpacked(KernelContext& context, const Tensor& a, int64_t rows,
-                          const NBitsMatrixArguments& w, const Tensor* bias, Tensor& y) const {
+  Status MultiplyUnpacked(KernelContext& context, const void* x, int64_t rows, const NBitsMatrixArguments& w,
+                          const Tensor* bias, Tensor& y) const {
     const int64_t element_bytes = ElementBytesOf(type_);
     const int64_t packed_k = PackedRowElements(k_, type_);
     const int64_t at_a_time = RowsAtATime(n_, k_, type_);
@@ -146,7 +169,7 @@ class MatMulNBits : public CudaKernel {
         context.GetScratchBuffer(kUnpacked, static_cast<size_t>(at_a_time * packed_k * element_bytes)));
     ProductArguments product{};
     product.type = ElementTypeOf(type_);
-    product.x = a.raw_data();
+    product.x = x;
     product.b = unpacked;
     product.m = rows;
     product.k = k_;
@@ -176,6 +199,7 @@ class MatMulNBits : public CudaKernel {
   int64_t block_size_;
   int64_t n_;
   int64_t k_;
+  bool rounds_;
   DataType type_;
 };
 
