@@ -37,6 +37,8 @@ const char* DerivedOperationName(DerivedOperation operation) {
       return "source";
     case DerivedOperation::kConcat:
       return "concat";
+    case DerivedOperation::kSlice:
+      return "slice";
     case DerivedOperation::kTranspose:
       return "transpose";
     case DerivedOperation::kReshape:
@@ -49,6 +51,8 @@ const char* DerivedOperationName(DerivedOperation operation) {
       return "quantize";
     case DerivedOperation::kBlockScales:
       return "scales";
+    case DerivedOperation::kPackIntegers:
+      return "pack";
   }
   return "unknown";
 }
@@ -105,6 +109,22 @@ Result<DerivedTensorPtr> DeriveConcat(std::vector<DerivedTensorPtr> operands, in
   return Share(std::move(derived));
 }
 
+Result<DerivedTensorPtr> DeriveSlice(DerivedTensorPtr operand, int axis, int64_t start, int64_t count) {
+  Shape shape = operand->shape;
+  const bool has_axis = axis >= 0 && axis < shape.rank();
+  if (!has_axis || start < 0 || count < 0 || count > shape[axis] - start || !HasWholeBytes(operand->type)) {
+    return InvalidArgumentError("slice of {}{}: {} indices from {} on along axis {}",
+                                DataTypeName(operand->type), shape.ToString(), count, start, axis);
+  }
+  if (count == shape[axis]) return operand;
+  shape[axis] = count;
+  const DataType type = operand->type;
+  DerivedTensor derived = Operation(DerivedOperation::kSlice, type, shape, {std::move(operand)});
+  derived.axis = axis;
+  derived.start = start;
+  return Share(std::move(derived));
+}
+
 Result<DerivedTensorPtr> DeriveTranspose(DerivedTensorPtr operand, std::vector<int64_t> perm) {
   std::vector<int64_t> sorted = perm;
   std::sort(sorted.begin(), sorted.end());
@@ -151,6 +171,22 @@ Result<DerivedTensorPtr> DeriveMultiply(DerivedTensorPtr operand, DerivedTensorP
   DerivedTensor derived =
       Operation(DerivedOperation::kMultiply, type, shape, {std::move(operand), std::move(factors)});
   derived.axis = axis;
+  return Share(std::move(derived));
+}
+
+Result<DerivedTensorPtr> DerivePackedIntegers(DerivedTensorPtr operand, int k_axis) {
+  const DataType type = operand->type;
+  const bool is_integer = type == DataType::kInt4 || type == DataType::kUint4 || type == DataType::kInt8 ||
+                          type == DataType::kUint8;
+  if (!is_integer || operand->shape.rank() != 2 || (k_axis != 0 && k_axis != 1)) {
+    return InvalidArgumentError("{}{} is no matrix of 4-bit or 8-bit integers", DataTypeName(type),
+                                operand->shape.ToString());
+  }
+  const int64_t row_bits = operand->shape[k_axis] * DataTypeBits(type);
+  const Shape shape{operand->shape[1 - k_axis], (row_bits + 7) / 8};
+  DerivedTensor derived =
+      Operation(DerivedOperation::kPackIntegers, DataType::kUint8, shape, {std::move(operand)});
+  derived.axis = k_axis;
   return Share(std::move(derived));
 }
 

@@ -21,6 +21,7 @@ namespace lamina {
 enum class DerivedOperation : uint8_t {
   kSource,          // a constant of the model's files
   kConcat,          // the operands along `axis`; one type, equal other dimensions
+  kSlice,           // indices [start, start + shape[axis]) of `axis` of operand 0
   kTranspose,       // operand 0 with axes permuted by `perm`
   kReshape,         // the elements of operand 0 under another shape
   kCast,            // operand 0 converted to the result's type; floating-point types
@@ -28,6 +29,8 @@ enum class DerivedOperation : uint8_t {
                     // floating point, computed in fp32, of operand 0's type
   kQuantizeBlocks,  // operand 0 [k, n] as the packed matrix of MatMulNBits [n, k blocks, block bytes]
   kBlockScales,     // the scales [n, k blocks] of that matrix, of operand 0's type
+  kPackIntegers,  // operand 0, [k, n] where `axis` is 0, else [n, k], of 4 or 8 bits, as bytes [n, k bits / 8
+                  // rounded up], the first in the low half; signed ones plus half their range
 };
 
 // "concat"
@@ -44,6 +47,7 @@ struct DerivedTensor {
   Initializer source;  // of kSource
   std::vector<DerivedTensorPtr> operands;
   int axis = 0;
+  int64_t start = 0;
   std::vector<int64_t> perm;
   // Of the quantisation: symmetric around 2^(bits-1).
   int bits = 4;
@@ -68,10 +72,15 @@ class DerivedTensors {
 
 // INVALID_ARGUMENT where types or shapes do not allow the operation.
 Result<DerivedTensorPtr> DeriveConcat(std::vector<DerivedTensorPtr> operands, int axis);
+// `count` indices of `axis` from `start` on.
+Result<DerivedTensorPtr> DeriveSlice(DerivedTensorPtr operand, int axis, int64_t start, int64_t count);
 Result<DerivedTensorPtr> DeriveTranspose(DerivedTensorPtr operand, std::vector<int64_t> perm);
 Result<DerivedTensorPtr> DeriveReshape(DerivedTensorPtr operand, const Shape& shape);
 Result<DerivedTensorPtr> DeriveCast(DerivedTensorPtr operand, DataType type);
 Result<DerivedTensorPtr> DeriveMultiply(DerivedTensorPtr operand, DerivedTensorPtr factors, int axis);
+
+// A matrix of integers of 4 or 8 bits as MatMulNBits takes weights and zero points; `k_axis` is 0 or 1.
+Result<DerivedTensorPtr> DerivePackedIntegers(DerivedTensorPtr operand, int k_axis);
 
 // Weights [k, n] rounded to nearest for MatMulNBits, in blocks of `block_size` elements of k that share a
 // scale. INVALID_ARGUMENT unless the operand is a floating-point matrix, bits 4 or 8, and the block a power

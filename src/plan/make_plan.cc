@@ -13,6 +13,7 @@
 #include "placement/layers.h"
 #include "placement/partitioner.h"
 #include "plan/layout_validator.h"
+#include "plan/placed_rewrites.h"
 #include "plan/plan_report.h"
 #include "provider/provider.h"
 
@@ -235,8 +236,23 @@ class PlanMaker {
     return Status();
   }
 
+  Status RewritePlaced() {
+    PlacedRewriteRequest rewrite;
+    rewrite.model = request_.rewrites.model;
+    rewrite.devices = request_.devices;
+    rewrite.constants = request_.constants;
+    rewrite.bounds = result_.phases.front().bounds;
+    rewrite.disabled = request_.rewrites.disabled;
+    rewrite.on_rewritten = request_.rewrites.on_rewritten;
+    LAMINA_ASSIGN_OR_RETURN(const bool changed, RewritePlacedNodes(rewrite, result_.placement));
+    if (!changed) return Status();
+    LAMINA_ASSIGN_OR_RETURN(layers_, AssignLayers(graph_));
+    return Status();
+  }
+
   // Makes the graph ready to run where it was placed, and plans what it has become.
   Status Apply() {
+    if (request_.rewrites.model) LAMINA_RETURN_IF_ERROR(RewritePlaced());
     LAMINA_ASSIGN_OR_RETURN(result_.placed,
                             ApplyPlacement(*request_.applied, result_.placement, request_.devices,
                                            *request_.constants, cached_values_));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "memory/offset_planner.h"
 #include "model/decoder_contract.h"
 #include "model/graph.h"
+#include "model/model.h"
 #include "placement/apply_placement.h"
 #include "placement/layer_rules.h"
 #include "placement/node_stats.h"
@@ -65,6 +67,15 @@ struct PlanRequest {
   std::span<const DeviceLoaderOptions> loading;
   const ConstantValues* constants = nullptr;
   PlanSettings settings;
+  // Level-2 rewrites, made in `applied` after its nodes are placed. Where every node is on the host, whoever
+  // asks has made them already.
+  struct Rewrites {
+    Model* model = nullptr;  // the model of `applied`; null: none are made
+    std::string disabled;    // session.disabled_rewrites
+    // Called when nodes were replaced: makes `constants` those of the model as it is.
+    std::function<Status()> on_rewritten;
+  };
+  Rewrites rewrites;
 };
 
 // The plan, and what a session needs to do as it says.

@@ -104,6 +104,10 @@ std::optional<double> GraphEditor::Scalar(ValueId id) const {
       return static_cast<double>(ElementAt<int64_t>(*tensor, 0));
     case DataType::kInt32:
       return ElementAt<int32_t>(*tensor, 0);
+    case DataType::kInt8:
+      return ElementAt<int8_t>(*tensor, 0);
+    case DataType::kUint8:
+      return ElementAt<uint8_t>(*tensor, 0);
     default:
       return {};
   }

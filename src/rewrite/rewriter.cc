@@ -18,6 +18,9 @@ constexpr int kMaxRounds = 64;
 constexpr int64_t kReplacementsPerNode = 8;
 constexpr int64_t kMinReplacements = 1000;
 
+// Providers that may have a table of their own.
+constexpr std::string_view kProvidersWithRewrites[] = {"cpu", "cuda"};
+
 constexpr std::string_view kAll = "all", kLevel1 = "level1", kLevel2 = "level2";
 
 using Table = std::span<const std::unique_ptr<const Rewrite>>;
@@ -35,17 +38,24 @@ std::vector<std::string> SplitNames(std::string_view text) {
   return names;
 }
 
+// A table, and the provider whose nodes it is for; empty: all.
+struct ProviderTable {
+  Table table;
+  std::string_view provider;
+};
+
 // Rewrites of some tables that are not disabled, by root operator.
 class Selection {
  public:
-  Selection(std::span<const Table> tables, std::string_view disabled, std::string_view level) {
+  Selection(std::span<const ProviderTable> tables, std::string_view disabled, std::string_view level) {
     const std::vector<std::string> names = SplitNames(disabled);
     const std::set<std::string_view> off(names.begin(), names.end());
     if (off.count(kAll) > 0 || off.count(level) > 0) return;
-    for (const Table& table : tables) {
-      for (const std::unique_ptr<const Rewrite>& rewrite : table) {
+    for (const ProviderTable& table : tables) {
+      for (const std::unique_ptr<const Rewrite>& rewrite : table.table) {
         if (off.count(rewrite->name()) > 0) continue;
         rewrites_.push_back(rewrite.get());
+        providers_.push_back(table.provider);
       }
     }
     counts_.resize(rewrites_.size());
@@ -65,7 +75,8 @@ class Selection {
   }
 
   // Tries the rewrites up to a stage at a node; the number that fired. At most `budget` do.
-  int64_t ApplyAt(GraphEditor& editor, NodeId root, int stage, int64_t budget) {
+  int64_t ApplyAt(GraphEditor& editor, const NodeAssignment* assignment, NodeId root, int stage,
+                  int64_t budget) {
     int64_t fired = 0;
     const auto found = by_root_.find(editor.node(root).op_type.view());
     static const std::vector<size_t> kNone;
@@ -73,7 +84,8 @@ class Selection {
                                                   static_cast<const std::vector<size_t>*>(&of_any_)}) {
       for (const size_t i : *candidates) {
         if (!editor.node(root).alive || fired == budget) return fired;
-        if (rewrites_[i]->stage() > stage || !rewrites_[i]->Apply(editor, root)) continue;
+        if (rewrites_[i]->stage() > stage || !IsFor(providers_[i], editor, assignment, root)) continue;
+        if (!rewrites_[i]->Apply(editor, root)) continue;
         ++counts_[i];
         ++fired;
       }
@@ -90,21 +102,28 @@ class Selection {
   }
 
  private:
+  static bool IsFor(std::string_view provider, const GraphEditor& editor, const NodeAssignment* assignment,
+                    NodeId root) {
+    return provider.empty() || (assignment && assignment->ProviderOf(editor.graph(), root) == provider);
+  }
+
   std::vector<const Rewrite*> rewrites_;
+  std::vector<std::string_view> providers_;  // by rewrite
   std::vector<int> counts_;
   std::map<std::string_view, std::vector<size_t>> by_root_;
   std::vector<size_t> of_any_;
 };
 
 // Applies the rewrites up to a stage until none fires; takes their number from the budget.
-Status RunStage(GraphEditor& editor, Selection& selection, int stage, int64_t& budget) {
+Status RunStage(GraphEditor& editor, const NodeAssignment* assignment, Selection& selection, int stage,
+                int64_t& budget) {
   Graph& graph = editor.graph();
   for (int round = 0; round < kMaxRounds && budget > 0; ++round) {
     LAMINA_ASSIGN_OR_RETURN(const std::vector<NodeId> order, graph.TopologicalOrder());
     int64_t fired = 0;
     for (const NodeId id : order) {
       if (!graph.node(id).alive) continue;
-      fired += selection.ApplyAt(editor, id, stage, budget - fired);
+      fired += selection.ApplyAt(editor, assignment, id, stage, budget - fired);
       if (fired >= budget) break;
     }
     budget -= fired;
@@ -117,7 +136,7 @@ Status RunOnGraph(Graph& graph, const RewriteEnvironment& environment, Selection
   GraphEditor editor(graph, environment);
   int64_t budget = std::max(kMinReplacements, kReplacementsPerNode * graph.num_alive_nodes());
   for (int stage = 0; stage < selection.num_stages(); ++stage) {
-    LAMINA_RETURN_IF_ERROR(RunStage(editor, selection, stage, budget));
+    LAMINA_RETURN_IF_ERROR(RunStage(editor, environment.assignment, selection, stage, budget));
   }
   if (budget <= 0) LogWarning("graph '{}': rewrites were stopped, they find no end", graph.name());
   // By index: rewrites may be added to nodes while subgraphs are visited.
@@ -185,7 +204,11 @@ Result<RewriteReport> Run(Model& model, Selection& selection, const RewriteOptio
 }
 
 std::vector<Table> AllTables() {
-  return {Level1Rewrites(), Level2Rewrites(), ProviderRewrites("cpu"), ProviderRewrites("cuda")};
+  std::vector<Table> tables = {Level1Rewrites(), Level2Rewrites()};
+  for (const std::string_view provider : kProvidersWithRewrites) {
+    tables.push_back(ProviderRewrites(provider));
+  }
+  return tables;
 }
 
 }  // namespace
@@ -223,7 +246,7 @@ Status CheckDisabledRewrites(std::string_view disabled) {
 
 Result<RewriteReport> ApplyRewrites(Model& model, const RewriteOptions& options) {
   LAMINA_RETURN_IF_ERROR(CheckDisabledRewrites(options.disabled));
-  const Table tables[] = {Level1Rewrites()};
+  const ProviderTable tables[] = {{Level1Rewrites(), {}}};
   Selection selection(tables, options.disabled, kLevel1);
   return Run(model, selection, options, nullptr, "level-1");
 }
@@ -231,7 +254,10 @@ Result<RewriteReport> ApplyRewrites(Model& model, const RewriteOptions& options)
 Result<RewriteReport> ApplyLevel2Rewrites(Model& model, NodeAssignment& assignment,
                                           const RewriteOptions& options) {
   LAMINA_RETURN_IF_ERROR(CheckDisabledRewrites(options.disabled));
-  const Table tables[] = {Level2Rewrites(), ProviderRewrites("cpu"), ProviderRewrites("cuda")};
+  std::vector<ProviderTable> tables = {{Level2Rewrites(), {}}};
+  for (const std::string_view provider : kProvidersWithRewrites) {
+    tables.push_back({ProviderRewrites(provider), provider});
+  }
   Selection selection(tables, options.disabled, kLevel2);
   return Run(model, selection, options, &assignment, "level-2");
 }

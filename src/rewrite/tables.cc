@@ -1,7 +1,8 @@
 // All rewrites, in the order in which they are tried at a node: what makes graphs simpler before what looks
 // for patterns.
-#include "rewrite/level1/tables.h"
+#include "rewrite/cpu/tables.h"
 
+#include "rewrite/level1/tables.h"
 #include "rewrite/rewriter.h"
 
 namespace lamina {
@@ -13,12 +14,22 @@ RewriteTable MakeLevel1() {
   AddCleanupRewrites(table);
   AddShapeRewrites(table);
   AddCommonSubexpressions(table);
+  AddQuantizedRewrites(table);
   AddNormRewrites(table);
   AddActivationRewrites(table);
   AddRotaryRewrites(table);
   AddAttentionRewrites(table);
+  AddDerivedConstantRewrites(table);
   AddProductRewrites(table);
+  AddMergedProductRewrites(table);
   AddConvolutionRewrites(table);
+  return table;
+}
+
+RewriteTable MakeCpuTable() {
+  RewriteTable table;
+  AddCpuProductRewrites(table);
+  AddGateUpRewrites(table);
   return table;
 }
 
@@ -31,6 +42,10 @@ std::span<const std::unique_ptr<const Rewrite>> Level1Rewrites() {
 
 std::span<const std::unique_ptr<const Rewrite>> Level2Rewrites() { return {}; }
 
-std::span<const std::unique_ptr<const Rewrite>> ProviderRewrites(std::string_view /*provider*/) { return {}; }
+std::span<const std::unique_ptr<const Rewrite>> ProviderRewrites(std::string_view provider) {
+  static const RewriteTable cpu = MakeCpuTable();
+  if (provider == "cpu") return cpu;
+  return {};
+}
 
 }  // namespace lamina

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "model/derived_tensor.h"
 #include "placement/apply_placement.h"
 #include "provider/graph_node_info.h"
 
@@ -166,7 +167,21 @@ class ExecutableBuilder {
       }
     }
     if (step.kernel) LAMINA_RETURN_IF_ERROR(Prepack(info, step, position).WithContext(NodeLabel(*step.node)));
+    DropAbsorbed(graph, step);
     return step;
+  }
+
+  // A derived weight that is packed on the host is not kept beside its packed form where nobody else reads
+  // it.
+  void DropAbsorbed(const Graph& graph, const Step& step) {
+    for (size_t i = 0; i < step.inputs.size() && step.device == host(); ++i) {
+      if (!step.released_inputs[i] || !step.node->inputs[i].valid()) continue;
+      const ValueInfo& value = graph.value(step.node->inputs[i]);
+      if (value.initializer.valid() && value.uses.size() == 1 && !value.is_graph_output &&
+          DerivedTensors::IsDerived(graph.initializer(value.initializer))) {
+        options_.constants->Release(step.inputs[i].constant);
+      }
+    }
   }
 
   // Packs the weights of a step on the host; those of one on a device are packed by PackOnDevices.

@@ -107,7 +107,7 @@ struct ExecutableOptions {
   // Where the nodes and values of the main graph are; null: all on the host.
   const PlacedGraph* placed = nullptr;
   ThreadPool* threads = nullptr;
-  const ConstantTable* constants = nullptr;
+  ConstantTable* constants = nullptr;  // loses what only packed weights are made of
   DeviceConstants* device_constants = nullptr;
   SymbolBounds symbols;
   bool prepack = true;

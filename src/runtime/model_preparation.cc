@@ -8,6 +8,7 @@
 #include "plan/kv_layout.h"
 #include "rewrite/last_token_logits.h"
 #include "rewrite/rewriter.h"
+#include "rewrite/single_provider.h"
 #include "runtime/constant_evaluator.h"
 
 namespace lamina {
@@ -39,7 +40,7 @@ DecoderNames NamesFrom(const std::map<std::string, std::string>& given) {
 }  // namespace
 
 Result<PreparedModel> PrepareModel(std::shared_ptr<Env> env, Model& model, const SessionConfig& config,
-                                   const LoadOptions& load_options,
+                                   const LoadOptions& load_options, bool host_only,
                                    const std::function<Result<Tensor>(const Initializer&)>& read_external) {
   PreparedModel prepared;
   LAMINA_RETURN_IF_ERROR(InlineFunctions(model));
@@ -59,6 +60,11 @@ Result<PreparedModel> PrepareModel(std::shared_ptr<Env> env, Model& model, const
     const Graph& graph = *model.graph;
     KeepLastTokenLogits(model, PositionOf(graph, graph.outputs(), prepared.decoder->logits.name),
                         config.last_token_logits);
+  }
+  if (host_only) {
+    SingleProvider cpu("cpu");
+    LAMINA_RETURN_IF_ERROR(
+        ApplyLevel2Rewrites(model, cpu, {config.disabled_rewrites, read_external, &evaluator}).status());
   }
   return prepared;
 }

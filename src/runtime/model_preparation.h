@@ -1,5 +1,5 @@
 // What happens to a model between its file and its plan: functions are inlined, shapes inferred, level-1
-// rewrites made. Reads small constants at most.
+// rewrites made, and, where all of it will run on the CPU, those of level 2. Reads small constants at most.
 #pragma once
 
 #include <functional>
@@ -22,9 +22,10 @@ struct PreparedModel {
   Status not_a_decoder;
 };
 
-// `read_external` gives small constants of external data, or an error where they are not at hand.
+// `host_only`: there is no device but the CPU. `read_external` gives small constants of external data, or an
+// error where they are not at hand.
 Result<PreparedModel> PrepareModel(std::shared_ptr<Env> env, Model& model, const SessionConfig& config,
-                                   const LoadOptions& load_options,
+                                   const LoadOptions& load_options, bool host_only,
                                    const std::function<Result<Tensor>(const Initializer&)>& read_external);
 
 // Tokens a sequence may have: the option, else 4096.

@@ -151,12 +151,13 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, co
       const std::shared_ptr<ExternalData> data,
       ExternalData::Open(*made->model, {config.external_data_strict, /*verify_checksums=*/false}));
   const auto read = [&](const Initializer& initializer) { return data->Map(initializer); };
-  Result<PreparedModel> prepared = PrepareModel(env, *made->model, config, options.load, read);
+  LAMINA_ASSIGN_OR_RETURN(made->devices, DevicesForPlan(*env, options.session, options.described));
+  const bool host_only = made->devices.devices.size() == 1;
+  Result<PreparedModel> prepared = PrepareModel(env, *made->model, config, options.load, host_only, read);
   if (!prepared.ok()) return prepared.status().WithContext(path);
   made->prepared = *std::move(prepared);
   const int64_t prepared_ns = clock.NowNs();
   made->constants = std::make_unique<PlanningConstants>(*made->model->graph, read);
-  LAMINA_ASSIGN_OR_RETURN(made->devices, DevicesForPlan(*env, options.session, options.described));
 
   PlanRequest request;
   request.graph = made->model->graph.get();
@@ -172,6 +173,12 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, co
                             LargestContext(request, *options.largest_context_tokens));
   }
   request.applied = made->model->graph.get();
+  request.rewrites.model = made->model.get();
+  request.rewrites.disabled = config.disabled_rewrites;
+  request.rewrites.on_rewritten = [&] {
+    *made->constants = PlanningConstants(*made->model->graph, read);
+    return Status();
+  };
   LAMINA_ASSIGN_OR_RETURN(made->planned, MakePlan(request));
   made->parse_ns = parsed_ns - start_ns;
   made->prepare_ns = prepared_ns - parsed_ns;

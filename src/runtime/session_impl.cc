@@ -110,16 +110,14 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   const int64_t plan_start_ns = SystemClock().NowNs();
   LAMINA_ASSIGN_OR_RETURN(
       external_data_, ExternalData::Open(*model_, {config.external_data_strict, config.verify_checksums}));
-  LAMINA_ASSIGN_OR_RETURN(PreparedModel prepared, PrepareModel(lasting_->env, *model_, config, load_options,
-                                                               [this](const Initializer& initializer) {
-                                                                 return external_data_->Map(initializer);
-                                                               }));
+  const bool host_only = lasting_->devices.size() == 1;
+  LAMINA_ASSIGN_OR_RETURN(
+      PreparedModel prepared,
+      PrepareModel(lasting_->env, *model_, config, load_options, host_only,
+                   [this](const Initializer& initializer) { return external_data_->Map(initializer); }));
   decoder_ = std::move(prepared.decoder);
   not_a_decoder_ = prepared.not_a_decoder;
-  LAMINA_ASSIGN_OR_RETURN(constants_,
-                          ConstantTable::Build(*model_->graph, [this](const Initializer& initializer) {
-                            return external_data_->Map(initializer);
-                          }));
+  LAMINA_RETURN_IF_ERROR(ReadConstants());
 
   uint64_t total_bytes = 0;
   for (const Initializer& initializer : model_->graph->initializers())
@@ -173,6 +171,14 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   return Status();
 }
 
+Status SessionImpl::ReadConstants() {
+  LAMINA_ASSIGN_OR_RETURN(constants_,
+                          ConstantTable::Build(*model_->graph, [this](const Initializer& initializer) {
+                            return external_data_->Map(initializer);
+                          }));
+  return Status();
+}
+
 Status SessionImpl::MakeThePlan(const SessionConfig& config) {
   LAMINA_ASSIGN_OR_RETURN(PlanSettings settings, PlanSettingsOf(config, model_->folder));
   const std::vector<PlacementDevice> devices = PlacementDevicesOf(lasting_->devices);
@@ -194,6 +200,9 @@ Status SessionImpl::MakeThePlan(const SessionConfig& config) {
   request.settings = std::move(settings);
   const std::vector<DeviceLoaderOptions> loading = LoadingOf(lasting_->devices);
   request.loading = loading;
+  request.rewrites.model = model_.get();
+  request.rewrites.disabled = config.disabled_rewrites;
+  request.rewrites.on_rewritten = [this] { return ReadConstants(); };
   LAMINA_ASSIGN_OR_RETURN(planned_, MakePlan(request));
   for (const Plan::Fallback& fallback : planned_->plan.fallbacks) {
     LogInfo("node '{}' does not run on {}: {}", fallback.node, fallback.provider, fallback.reason);

@@ -67,6 +67,7 @@ class SessionImpl {
   class StorageLease;
 
   Status Load(const SessionOptions& options, const LoadOptions& load_options);
+  Status ReadConstants();
   // Decides what lives where and makes the graph ready for it.
   Status MakeThePlan(const SessionConfig& config);
   // RESOURCE_EXHAUSTED where the devices have less memory now than the plan takes.

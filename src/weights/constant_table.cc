@@ -1,5 +1,7 @@
 #include "weights/constant_table.h"
 
+#include <algorithm>
+
 namespace lamina {
 Result<ConstantTable> ConstantTable::Build(const Graph& graph, const Reader& read) {
   ConstantTable table;
@@ -29,6 +31,16 @@ const Value* ConstantTable::Find(const Graph& graph, ValueId id) const {
     owner = owner->parent();
   }
   return owner->value(id).is_graph_input ? nullptr : FindDefault(*owner, id);
+}
+
+void ConstantTable::Release(const Value* constant) {
+  for (auto& [graph, tensors] : tensors_) {
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(), [&](const Value& value) { return &value == constant; });
+    if (found == tensors.end() || !found->is_tensor()) continue;
+    *found = Value(Tensor::View(found->tensor().type(), found->tensor().shape(), nullptr, 0));
+    return;
+  }
 }
 
 const Value* ConstantTable::FindDefault(const Graph& graph, ValueId id) const {

@@ -12,7 +12,7 @@
 
 namespace lamina {
 
-// Made once at load; immutable afterwards, so safe to read from several threads. The model must outlive it.
+// Made once at load; immutable after that, so safe to read from several threads. The model must outlive it.
 class ConstantTable : public ConstantValues {
  public:
   // Gives the tensor of an initializer (ExternalData::Map).
@@ -24,6 +24,9 @@ class ConstantTable : public ConstantValues {
   // The constant of the value (of `graph`, or captured from a graph around it), or null where it is none.
   // An initializer that is also a graph input of the main graph is a default, not a constant: null.
   const Value* Find(const Graph& graph, ValueId id) const override;
+  // Gives back the memory of a constant of the table that is derived (views of files have none of their own);
+  // type and shape stay, the elements are not there any more.
+  void Release(const Value* constant);
   // The default of a graph input, or null.
   const Value* FindDefault(const Graph& graph, ValueId id) const;
 

@@ -107,6 +107,21 @@ Status StreamConcat(const DerivedTensor& derived, const ElementReader& read, con
   return Status();
 }
 
+Status StreamSlice(const DerivedTensor& derived, const ElementReader& read, const ElementSink& sink) {
+  const DerivedTensor& operand = *derived.operands[0];
+  LAMINA_ASSIGN_OR_RETURN(const Tensor tensor, ComputeDerived(operand, read));
+  const auto bytes = BytesOf(tensor);
+  const auto inner_bytes = static_cast<size_t>(
+      operand.shape.num_elements(derived.axis + 1, operand.shape.rank()) * ElementBytes(derived.type));
+  const size_t run_bytes = static_cast<size_t>(derived.shape[derived.axis]) * inner_bytes;
+  const size_t row_bytes = static_cast<size_t>(operand.shape[derived.axis]) * inner_bytes;
+  for (size_t row = 0; run_bytes > 0 && row < bytes.size(); row += row_bytes) {
+    const size_t first = row + static_cast<size_t>(derived.start) * inner_bytes;
+    LAMINA_RETURN_IF_ERROR(sink(bytes.subspan(first, run_bytes)));
+  }
+  return Status();
+}
+
 // The transposition as a copy between strides: result axes in order, with the strides of the source.
 struct StridedAxes {
   std::vector<int64_t> dims;
@@ -237,6 +252,49 @@ Status StreamScales(const DerivedTensor& derived, const ElementReader& read, con
   });
 }
 
+// Flat element `index` of a tensor of 4 or 8 bits, as an unsigned number.
+uint8_t UnsignedElement(DataType type, const uint8_t* data, int64_t index) {
+  switch (type) {
+    case DataType::kUint8:
+      return data[index];
+    case DataType::kInt8:
+      return data[index] ^ 0x80;
+    case DataType::kUint4:
+      return (data[index / 2] >> (index % 2 * 4)) & 0x0F;
+    default:
+      return ((data[index / 2] >> (index % 2 * 4)) & 0x0F) ^ 0x08;
+  }
+}
+
+Status StreamPackedIntegers(const DerivedTensor& derived, const ElementReader& read,
+                            const ElementSink& sink) {
+  const DerivedTensor& matrix = *derived.operands[0];
+  LAMINA_ASSIGN_OR_RETURN(const Tensor tensor, ComputeDerived(matrix, read));
+  const auto* data = static_cast<const uint8_t*>(tensor.raw_data());
+  const bool has_rows = derived.axis == 1;  // [n, k] as it is
+  const int64_t k = matrix.shape[derived.axis];
+  const int64_t n = matrix.shape[1 - derived.axis];
+  const int64_t per_byte = 8 / DataTypeBits(matrix.type);
+  const int64_t row_bytes = derived.shape[1];
+  const int64_t at_once =
+      std::clamp<int64_t>(kPieceBytes / std::max<int64_t>(1, row_bytes), 16, std::max<int64_t>(16, n));
+  std::vector<uint8_t> piece;
+  for (int64_t first = 0; first < n; first += at_once) {
+    const int64_t count = std::min(at_once, n - first);
+    piece.assign(static_cast<size_t>(count * row_bytes), 0);
+    for (int64_t step = 0; step < k; ++step) {
+      const int64_t shift = step % per_byte * 4;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t element = has_rows ? (first + i) * k + step : step * n + first + i;
+        uint8_t& byte = piece[static_cast<size_t>(i * row_bytes + step / per_byte)];
+        byte = static_cast<uint8_t>(byte | UnsignedElement(matrix.type, data, element) << shift);
+      }
+    }
+    LAMINA_RETURN_IF_ERROR(sink(std::as_bytes(std::span(piece))));
+  }
+  return Status();
+}
+
 Status StreamSource(const DerivedTensor& derived, const ElementReader& read, const ElementSink& sink) {
   LAMINA_ASSIGN_OR_RETURN(const Tensor tensor, read(derived.source));
   const auto bytes = BytesOf(tensor);
@@ -254,6 +312,8 @@ Status StreamElements(const DerivedTensor& derived, const ElementReader& read, c
       return StreamSource(derived, read, sink);
     case DerivedOperation::kConcat:
       return StreamConcat(derived, read, sink);
+    case DerivedOperation::kSlice:
+      return StreamSlice(derived, read, sink);
     case DerivedOperation::kTranspose:
       return StreamTranspose(derived, read, sink);
     case DerivedOperation::kReshape:
@@ -270,6 +330,8 @@ Status StreamElements(const DerivedTensor& derived, const ElementReader& read, c
                                  });
     case DerivedOperation::kBlockScales:
       return StreamScales(derived, read, sink);
+    case DerivedOperation::kPackIntegers:
+      return StreamPackedIntegers(derived, read, sink);
   }
   return InternalError("unknown derived operation");
 }

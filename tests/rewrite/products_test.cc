@@ -1,5 +1,6 @@
 // Products and convolutions: merged, scaled, transposed weights are derived, never computed.
 #include "rewrite/rewrite_fixture.h"
+#include "rewrite/single_provider.h"
 #include "weights/derived_elements.h"
 
 namespace lamina::testing {
@@ -55,6 +56,56 @@ TEST_F(ProductTest, QueryKeyAndValueAreOneProduct) {
   const Node* attention = Only("GroupQueryAttention");
   EXPECT_FALSE(attention->inputs[1].valid());
   EXPECT_FALSE(attention->inputs[2].valid());
+}
+
+TEST_F(ProductTest, GateAndUpAreOneProduct) {
+  const ValueId x = In("x", {"b", "s", "2"});
+  const ValueId gate = Op("Add", {Op("MatMul", {x, Matrix(2, 4, 0)}), Floats(Shape{4}, {1, 2, 3, 4})});
+  const ValueId up = Op("Add", {Op("MatMul", {x, Matrix(2, 4, 100)}), Floats(Shape{4}, {5, 6, 7, 8})});
+  const ValueId out = Op("Mul", {Op("Mul", {gate, Op("Sigmoid", {gate})}), up});
+  Out(out);
+  Apply();
+  SingleProvider cpu("cpu");
+  const Result<RewriteReport> report = ApplyLevel2Rewrites(*model_, cpu, {"matmul-bias", {}, nullptr});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(Elements(Only("MatMul")->inputs[1]),
+            (std::vector<float>{0, 1, 2, 3, 100, 101, 102, 103, 4, 5, 6, 7, 104, 105, 106, 107}));
+  EXPECT_EQ(Elements(Only("Add")->inputs[1]), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+  const Node* swiglu = Only("SwiGLU");
+  EXPECT_EQ(swiglu->inputs.size(), 1u);
+  EXPECT_TRUE(graph().value(out).shape->dims[2].Is(4));
+}
+
+TEST_F(ProductTest, GateAndUpOfOtherInputsStay) {
+  const ValueId x = In("x", {"b", "s", "2"});
+  const ValueId gate = Op("MatMul", {x, Matrix(2, 4, 0)});
+  const ValueId up = Op("MatMul", {In("y", {"b", "s", "2"}), Matrix(2, 4, 100)});
+  Out(Op("Mul", {Op("Mul", {gate, Op("Sigmoid", {gate})}), up}));
+  Apply();
+  SingleProvider cpu("cpu");
+  ASSERT_TRUE(ApplyLevel2Rewrites(*model_, cpu).ok());
+  EXPECT_EQ(Count("MatMul"), 2);
+  EXPECT_EQ(Only("SwiGLU")->inputs.size(), 2u);
+}
+
+// Gates of an LSTM in another order: the weight is cut and put together once, when it is loaded.
+TEST_F(ProductTest, WeightsThatAreCutAndPutTogetherAreDerived) {
+  const ValueId weight = Matrix(4, 3, 0);
+  const auto rows = [&](int64_t first, int64_t end) {
+    return Op("Slice", {weight, Ints({first}), Ints({end}), Ints({0}), Ints({1})});
+  };
+  const ValueId ordered = Op("Concat", {rows(2, 4), rows(-4, -3), rows(1, 2)}, {Attr("axis", int64_t{0})});
+  Out(Op("MatMul", {In("x", {"n", "4"}), ordered}));
+  Apply({"derive-constants"});
+  EXPECT_EQ(graph().num_alive_nodes(), 1);
+  EXPECT_EQ(Elements(Only("MatMul")->inputs[1]), (std::vector<float>{6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(ProductTest, SlicesWithStepsStay) {
+  const ValueId sliced = Op("Slice", {Matrix(4, 3, 0), Ints({0}), Ints({4}), Ints({0}), Ints({2})});
+  Out(Op("MatMul", {In("x", {"n", "2"}), sliced}));
+  Apply({"derive-constants"});
+  EXPECT_EQ(Count("Slice"), 1);
 }
 
 TEST_F(ProductTest, BiasesAreMergedToo) {

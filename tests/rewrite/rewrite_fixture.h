@@ -3,14 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "lamina/session.h"
+#include "model/onnx/model_writer.h"
 #include "model/shape_inference/shape_inference.h"
 #include "rewrite/rewriter.h"
+#include "support/random_data.h"
 
 namespace lamina::testing {
 
@@ -117,8 +122,60 @@ class RewriteTest : public ::testing::Test {
     return found != nullptr ? found : &kNone;
   }
 
+  // What the model gives for these inputs, with all rewrites or without any.
+  std::vector<Tensor> Run(const std::vector<Tensor>& inputs, bool rewritten) {
+    const Result<std::string> bytes = EncodeModel(*model_);
+    EXPECT_TRUE(bytes.ok()) << bytes.status().message();
+    SessionOptions options;
+    EXPECT_TRUE(options.Set("session.disabled_rewrites", rewritten ? "" : "all").ok());
+    const auto session =
+        Session::Load(*Env::Create({1}), std::as_bytes(std::span(*bytes)), /*folder=*/"", options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    std::vector<Value> outputs;
+    if (session.ok()) {
+      const Status status = (*session)->Run({}, std::vector<Value>(inputs.begin(), inputs.end()), &outputs);
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+    std::vector<Tensor> tensors;
+    for (const Value& output : outputs) tensors.push_back(output.tensor());
+    return tensors;
+  }
+
+  // Runs the model as it is and with all rewrites: fp32 outputs are equal to rounding, bytes to a step.
+  void ExpectRewritesKeepResults(const std::vector<Tensor>& inputs) {
+    const std::vector<Tensor> plain = Run(inputs, false);
+    const std::vector<Tensor> rewritten = Run(inputs, true);
+    ASSERT_EQ(plain.size(), rewritten.size());
+    for (size_t i = 0; i < plain.size(); ++i) {
+      ASSERT_EQ(plain[i].type(), rewritten[i].type());
+      ASSERT_EQ(plain[i].shape(), rewritten[i].shape());
+      for (int64_t element = 0; element < plain[i].num_elements(); ++element) {
+        const auto [a, b, tolerance] = ElementsAt(plain[i], rewritten[i], element);
+        ASSERT_NEAR(a, b, tolerance) << "output " << i << " element " << element;
+      }
+    }
+  }
+
+  static Tensor FloatTensor(const Shape& shape, uint32_t seed = 1) {
+    const std::vector<float> values = RandomNumbers(shape.num_elements(), seed);
+    return *Tensor::FromValues<float>(DataType::kFloat, shape, std::span<const float>(values));
+  }
+
   std::unique_ptr<Model> model_;
   NodeId last_node_;
+
+ private:
+  static std::tuple<double, double, double> ElementsAt(const Tensor& a, const Tensor& b, int64_t i) {
+    switch (a.type()) {
+      case DataType::kUint8:
+        return {a.data<uint8_t>()[i], b.data<uint8_t>()[i], 1};
+      case DataType::kInt8:
+        return {a.data<int8_t>()[i], b.data<int8_t>()[i], 1};
+      default:
+        EXPECT_EQ(a.type(), DataType::kFloat);
+        return {a.data<float>()[i], b.data<float>()[i], 1e-5 + 1e-4 * std::abs(a.data<float>()[i])};
+    }
+  }
 };
 
 }  // namespace lamina::testing

@@ -44,6 +44,51 @@ TEST(DerivedElements, ConcatAlongEachAxis) {
   EXPECT_FALSE(DeriveConcat({}, 0).ok());
 }
 
+TEST(DerivedElements, SliceAlongEachAxis) {
+  const DerivedTensorPtr source = Source(Shape{2, 3, 2}, Ramp(12));
+  EXPECT_EQ(FloatsOf(DeriveSlice(source, 0, 1, 1)), (std::vector<float>{6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(FloatsOf(DeriveSlice(source, 1, 1, 2)), (std::vector<float>{2, 3, 4, 5, 8, 9, 10, 11}));
+  EXPECT_EQ(FloatsOf(DeriveSlice(source, 2, 1, 1)), (std::vector<float>{1, 3, 5, 7, 9, 11}));
+  EXPECT_EQ(*DeriveSlice(source, 1, 0, 3), source);
+  EXPECT_TRUE(FloatsOf(DeriveSlice(source, 1, 3, 0)).empty());
+  EXPECT_FALSE(DeriveSlice(source, 1, 2, 2).ok());
+  EXPECT_FALSE(DeriveSlice(source, 1, -1, 1).ok());
+  EXPECT_FALSE(DeriveSlice(source, 3, 0, 1).ok());
+}
+
+// A matrix of 4-bit or 8-bit integers, whose bytes are given.
+DerivedTensorPtr Integers(DataType type, const Shape& shape, const std::vector<uint8_t>& bytes) {
+  Initializer initializer;
+  initializer.type = type;
+  initializer.shape = shape;
+  Tensor tensor = *Tensor::Allocate(type, shape);
+  std::copy(bytes.begin(), bytes.end(), static_cast<uint8_t*>(tensor.mutable_raw_data()));
+  initializer.source = std::move(tensor);
+  return DerivedTensors().ExpressionOf(initializer);
+}
+
+std::vector<uint8_t> BytesOf(const Result<DerivedTensorPtr>& derived) {
+  EXPECT_TRUE(derived.ok()) << derived.status().message();
+  const Tensor tensor = *ComputeDerived(**derived, Read);
+  const auto elements = tensor.elements<uint8_t>();
+  return {elements.begin(), elements.end()};
+}
+
+TEST(DerivedElements, PackedIntegersAreRowsOfTheirColumns) {
+  // [k = 3, n = 2] of uint4: 1 2 / 3 4 / 5 6
+  const DerivedTensorPtr nibbles = Integers(DataType::kUint4, Shape{3, 2}, {0x21, 0x43, 0x65});
+  EXPECT_EQ(BytesOf(DerivePackedIntegers(nibbles, 0)), (std::vector<uint8_t>{0x31, 0x05, 0x42, 0x06}));
+  // [n = 3, k = 2]
+  EXPECT_EQ(BytesOf(DerivePackedIntegers(nibbles, 1)), (std::vector<uint8_t>{0x21, 0x43, 0x65}));
+  // -8 and 7 are the ends of the range; so are -128 and 127.
+  EXPECT_EQ(BytesOf(DerivePackedIntegers(Integers(DataType::kInt4, Shape{2, 1}, {0x78}), 0)),
+            (std::vector<uint8_t>{0xF0}));
+  EXPECT_EQ(BytesOf(DerivePackedIntegers(Integers(DataType::kInt8, Shape{1, 2}, {0x80, 0x7F}), 0)),
+            (std::vector<uint8_t>{0x00, 0xFF}));
+  EXPECT_FALSE(DerivePackedIntegers(Source(Shape{1, 2}, {1, 2}), 0).ok());
+  EXPECT_FALSE(DerivePackedIntegers(nibbles, 2).ok());
+}
+
 TEST(DerivedElements, Transpose) {
   EXPECT_EQ(FloatsOf(DeriveTranspose(Source(Shape{2, 3}, Ramp(6)), {1, 0})),
             (std::vector<float>{0, 3, 1, 4, 2, 5}));

@@ -2,6 +2,8 @@
 // have no operator.
 //
 //   SwiGLU(gate, up; alpha = 1): gate * sigmoid(alpha * gate) * up, as ai.onnx has it from opset 28 on.
+//   SwiGLU(gate_up [.., 2n]; alpha = 1) -> [.., n]: the same of the halves of the last axis.
+//   MatMulAdd(x [.., k], w [k, n], bias [n]) -> [.., n]: x w + bias.
 //   CausalMask(attention_mask [batch, keys], tokens [batch, sequence, ..]; masked, window = 0)
 //     -> [batch, 1, sequence, keys]: 0 where query i of the sequence, which stands at key position
 //     keys - sequence + i, sees key j: j is not behind it, attention_mask[b, j] is not 0, and j is one of the
@@ -13,7 +15,15 @@
 namespace lamina {
 namespace {
 
-Status InferSwiGlu(InferenceContext& context) { return InferSameShape(context); }
+Status InferSwiGlu(InferenceContext& context) {
+  if (context.HasInput(1)) return InferSameShape(context);
+  const SymbolicShape* packed = context.InputShape(0);
+  if (packed == nullptr || packed->rank() == 0) return {};
+  SymbolicShape shape = *packed;
+  shape.dims.back() = DimExpr::FloorDiv(shape.dims.back(), DimExpr(2));
+  context.SetOutputShape(0, std::move(shape));
+  return {};
+}
 
 Status InferCausalMask(InferenceContext& context) {
   LAMINA_RETURN_IF_ERROR(context.CheckRank(0, 2));
@@ -26,9 +36,23 @@ Status InferCausalMask(InferenceContext& context) {
   return {};
 }
 
+Status InferMatMulAdd(InferenceContext& context) {
+  LAMINA_RETURN_IF_ERROR(context.CheckRank(0, 2, Shape::kMaxRank));
+  LAMINA_RETURN_IF_ERROR(context.CheckRank(1, 2));
+  LAMINA_RETURN_IF_ERROR(context.CheckRank(2, 1));
+  const SymbolicShape* x = context.InputShape(0);
+  const SymbolicShape* w = context.InputShape(1);
+  if (x == nullptr || w == nullptr) return {};
+  SymbolicShape shape = *x;
+  shape.dims.back() = w->dims[1];
+  context.SetOutputShape(0, std::move(shape));
+  return {};
+}
+
 constexpr OperatorEntry kOperators[] = {
     {"CausalMask", 1, "M T -> f32 | M=bool,i32,i64", InferCausalMask},
-    {"SwiGLU", 1, "T T -> T | T=float", InferSwiGlu},
+    {"MatMulAdd", 1, "T T T -> T | T=f32,f16,bf16", InferMatMulAdd},
+    {"SwiGLU", 1, "T T? -> T | T=float", InferSwiGlu},
 };
 
 }  // namespace

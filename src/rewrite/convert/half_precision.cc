@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "model/decoder_contract.h"
 #include "model/shape_inference/shape_inference.h"
 #include "rewrite/graph_editor.h"
 
@@ -78,15 +79,18 @@ class Converter {
     for (const NodeId id : order) {
       if (BelongsToHalf(id)) half_.insert(id.index);
     }
-    ConvertGraphInputs();
+    const PastToPresent present_of = PresentOfPast();
     for (const NodeId id : order) {
       if (IsHalf(id)) ConvertOutputs(id);
     }
+    ConvertGraphInputs(present_of);
     for (const NodeId id : order) FitInputs(id);
     return static_cast<int>(half_.size());
   }
 
  private:
+  using PastToPresent = std::unordered_map<int32_t, ValueId>;  // by the index of the past
+
   bool IsHalf(NodeId id) const { return id.valid() && half_.count(id.index) > 0; }
   bool IsFloat(ValueId id) const { return editor_.Type(id) == DataType::kFloat; }
 
@@ -95,7 +99,10 @@ class Converter {
     if (!WorksInHalf(node.op_type) || !node.Subgraphs().empty()) return false;
     const bool gives_floats = std::any_of(node.outputs.begin(), node.outputs.end(),
                                           [&](ValueId output) { return output.valid() && IsFloat(output); });
-    if (!gives_floats) return false;
+    if (!gives_floats || std::any_of(node.outputs.begin(), node.outputs.end(),
+                                     [&](ValueId output) { return output.valid() && IsCaptured(output); })) {
+      return false;
+    }
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
       if (!input.valid() || !IsFloat(input)) return false;
       const Initializer* constant = editor_.graph().ConstantOf(input);
@@ -104,16 +111,46 @@ class Converter {
     });
   }
 
-  // An input that only half nodes read changes its type: the past of a KV cache.
-  void ConvertGraphInputs() {
+  // Bodies of If, Loop and Scan stay as they are, and so does what they read.
+  bool IsCaptured(ValueId id) const {
+    const std::vector<Use>& uses = editor_.value(id).uses;
+    return std::any_of(uses.begin(), uses.end(),
+                       [](const Use& use) { return use.input_index == Use::kCapture; });
+  }
+
+  // The past of a cache has the type of its present. Another input changes its type where only half nodes
+  // read its elements.
+  void ConvertGraphInputs(const PastToPresent& present_of) {
     for (const ValueId input : editor_.graph().inputs()) {
       const ValueInfo& info = editor_.value(input);
-      if (!IsFloat(input) || info.initializer.valid() || info.uses.empty()) continue;
-      if (std::all_of(info.uses.begin(), info.uses.end(),
-                      [&](const Use& use) { return use.input_index != Use::kCapture && IsHalf(use.node); })) {
-        SetType(input);
-      }
+      if (!IsFloat(input) || info.initializer.valid() || info.uses.empty() || IsCaptured(input)) continue;
+      const auto present = present_of.find(input.index);
+      const bool converts =
+          present != present_of.end()
+              ? editor_.Type(present->second) == type_
+              : std::all_of(info.uses.begin(), info.uses.end(), [&](const Use& use) {
+                  return IsHalf(use.node) || editor_.Is(use.node, "Shape") || editor_.Is(use.node, "Size");
+                });
+      if (converts) SetType(input);
     }
+  }
+
+  PastToPresent PresentOfPast() const {
+    PastToPresent present_of;
+    const Result<DecoderSignature> decoder = FindDecoderSignature(*environment_.model);
+    if (!decoder.ok()) return present_of;
+    const Graph& graph = editor_.graph();
+    const auto add = [&](const DecoderPort& past, const DecoderPort& present) {
+      const ValueId input = graph.FindValue(past.name);
+      const ValueId output = graph.FindValue(present.name);
+      if (input.valid() && output.valid()) present_of[input.index] = output;
+    };
+    for (const DecoderKvLayer& layer : decoder->kv_layers) {
+      add(layer.past_key, layer.present_key);
+      add(layer.past_value, layer.present_value);
+    }
+    for (const DecoderStateLayer& layer : decoder->state_layers) add(layer.past, layer.present);
+    return present_of;
   }
 
   void ConvertOutputs(NodeId id) {

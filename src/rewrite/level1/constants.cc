@@ -102,11 +102,20 @@ class KnownIntegers : public Rewrite {
   }
 };
 
-// Nodes whose inputs are all small constants are computed.
+// Nodes whose inputs are all small constants are computed. Weights that are dequantised come last: operators
+// on quantised tensors take them as they are.
 class FoldConstants : public Rewrite {
  public:
-  std::string_view name() const override { return "fold-constants"; }
-  std::vector<std::string_view> roots() const override { return {}; }
+  enum class Part : uint8_t { kAllButDequantize, kDequantize };
+  explicit FoldConstants(Part part) : part_(part) {}
+  std::string_view name() const override {
+    return part_ == Part::kDequantize ? "fold-dequantized" : "fold-constants";
+  }
+  std::vector<std::string_view> roots() const override {
+    if (part_ == Part::kDequantize) return {"DequantizeLinear"};
+    return {};
+  }
+  int stage() const override { return part_ == Part::kDequantize ? 4 : 0; }
 
   bool Apply(GraphEditor& editor, NodeId root) const override {
     const Node& node = editor.node(root);
@@ -144,7 +153,8 @@ class FoldConstants : public Rewrite {
   }
 
  private:
-  static bool IsExcluded(const Node& node) {
+  bool IsExcluded(const Node& node) const {
+    if (part_ == Part::kAllButDequantize && node.op_type == "DequantizeLinear") return true;
     // Random, or with a body.
     constexpr std::array<std::string_view, 7> kExcluded = {
         "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
@@ -152,6 +162,8 @@ class FoldConstants : public Rewrite {
     return !node.Subgraphs().empty() ||
            std::find(kExcluded.begin(), kExcluded.end(), node.op_type.view()) != kExcluded.end();
   }
+
+  Part part_;
 };
 
 }  // namespace
@@ -159,7 +171,8 @@ class FoldConstants : public Rewrite {
 void AddConstantRewrites(RewriteTable& table) {
   table.push_back(std::make_unique<ConstantNodes>());
   table.push_back(std::make_unique<KnownIntegers>());
-  table.push_back(std::make_unique<FoldConstants>());
+  table.push_back(std::make_unique<FoldConstants>(FoldConstants::Part::kAllButDequantize));
+  table.push_back(std::make_unique<FoldConstants>(FoldConstants::Part::kDequantize));
 }
 
 }  // namespace lamina

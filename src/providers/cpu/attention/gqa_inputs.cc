@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "providers/cpu/simd/vec_math.h"
 
 namespace lamina {
 namespace {
@@ -200,17 +201,18 @@ Status ParseExtras(const KernelContext& context, const GqaAttributes& attributes
   if (const Tensor* bias = Optional(context, GqaAttributes::kAttentionBias)) {
     const Shape& shape = bias->shape();
     const bool fits = shape.rank() == 4 && (shape[0] == 1 || shape[0] == inputs.batch) &&
-                      (shape[1] == 1 || shape[1] == attributes.num_heads) && shape[2] == inputs.sequence &&
-                      shape[3] == inputs.total;
+                      (shape[1] == 1 || shape[1] == attributes.num_heads) &&
+                      (shape[2] == 1 || shape[2] == inputs.sequence) && shape[3] == inputs.total;
     if (!fits) {
-      return InvalidArgumentError("attention_bias must have shape [{}|1,{}|1,{},{}], found {}", inputs.batch,
-                                  attributes.num_heads, inputs.sequence, inputs.total, shape.ToString());
+      return InvalidArgumentError("attention_bias must have shape [{}|1,{}|1,{}|1,{}], found {}",
+                                  inputs.batch, attributes.num_heads, inputs.sequence, inputs.total,
+                                  shape.ToString());
     }
     inputs.bias.data = bias->raw_data();
     inputs.bias.type = bias->type();
     inputs.bias.keys = shape[3];
     inputs.bias.key_stride = 1;
-    inputs.bias.query_stride = shape[3];
+    inputs.bias.query_stride = shape[2] == 1 ? 0 : shape[3];
     inputs.bias.head_stride = shape[1] == 1 ? 0 : shape[2] * shape[3];
     inputs.bias.batch_stride = shape[0] == 1 ? 0 : shape[1] * shape[2] * shape[3];
   }
@@ -284,9 +286,30 @@ GqaAttributes GqaAttributes::Of(const NodeInfo& node) {
   attributes.smooth_softmax = node.Int("smooth_softmax", 0) == 1;
   attributes.qk_output = node.Int("qk_output", 0);
   attributes.causal = node.Int("causal", 1) != 0;
+  attributes.mask_is_causal = node.Int("mask_is_causal", 0) != 0;
   attributes.sliding_window_cache = node.Int("sliding_window_cache", 0) != 0;
   attributes.qk_norm_epsilon = node.Float("qk_norm_epsilon", 1e-6f);
   return attributes;
+}
+
+bool GqaInputs::EveryQuerySeesAKey() const {
+  constexpr float kHidden = -5e3f;
+  const auto sees = [&](int64_t element) {
+    float added = 0;
+    ConvertToFloat(bias.type, static_cast<const std::byte*>(bias.data) + element * element_bytes, &added, 1);
+    return added > kHidden;
+  };
+  if (!bias.data || bias.head_stride != 0) return false;
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t past = RowTotal(b) - sequence;
+    for (int64_t i = 0; i < sequence; ++i) {
+      const int64_t row = b * bias.batch_stride + i * bias.query_stride;
+      int64_t position = 0;
+      while (position <= past + i && !sees(row + position)) ++position;
+      if (position > past + i) return false;
+    }
+  }
+  return true;
 }
 
 Status GqaAttributes::Validate(const NodeInfo& node) {

@@ -24,6 +24,7 @@ struct GqaAttributes {
   bool smooth_softmax = false;
   int64_t qk_output = 0;  // 1: scores before the softmax, 2: after
   bool causal = true;
+  bool mask_is_causal = false;  // see GqaInputs::Parse
   bool sliding_window_cache = false;
   float qk_norm_epsilon = 1e-6f;
 
@@ -69,12 +70,16 @@ struct GqaInputs {
 
   // What the operator's specification demands, named as ONNX Runtime names it. Beyond it: without seqlens_k
   // and total_sequence_length every row has all tokens of past_key (of its row of a bound cache) and the
-  // run's; and cos_cache and sin_cache may be [batch, sequence, pairs], one row for each token, without
-  // position_ids.
+  // run's; cos_cache and sin_cache may be [batch, sequence, pairs], one row for each token, without
+  // position_ids; attention_bias may have one row for all queries; and mask_is_causal=1 says that
+  // attention_bias hides every key behind its query, so that those need not be looked at.
   static Result<GqaInputs> Parse(KernelContext& context, const GqaAttributes& attributes);
 
   // A run without past: every row begins at position 0.
   bool first_prompt() const { return sequence == total; }
+  // Whether every query of a row sees a key up to its own, where attention_bias hides with large negative
+  // numbers. A query that sees none weighs all keys alike, those behind it too.
+  bool EveryQuerySeesAKey() const;
   // Tokens of row b, past included.
   int64_t RowTotal(int64_t b) const { return seqlens_k ? int64_t{seqlens_k[b]} + 1 : total; }
   // Row of the caches that rotates token s of row b: its position, or its own.

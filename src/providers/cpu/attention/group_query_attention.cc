@@ -98,7 +98,8 @@ class GroupQueryAttention : public Kernel {
                                              : 1.0f / std::sqrt(static_cast<float>(inputs.head_size));
     params.softcap = attributes_.softcap;
     params.window_left = attributes_.local_window_size > 0 ? attributes_.local_window_size - 1 : -1;
-    params.window_right = attributes_.causal ? 0 : -1;
+    const bool causal = attributes_.causal || (attributes_.mask_is_causal && inputs.EveryQuerySeesAKey());
+    params.window_right = causal ? 0 : -1;
     params.biases[0] = inputs.bias;
     params.sinks = inputs.head_sink;
     params.sinks_type = inputs.type;

@@ -100,9 +100,10 @@ Result<AttentionBias> ScoreBias(const Tensor& attention_bias, const Projections&
   const int64_t heads = projections.q.heads;
   const int64_t sequence = projections.q.tokens;
   const bool fits = shape.rank() == 4 && (shape[0] == 1 || shape[0] == batch) &&
-                    (shape[1] == 1 || shape[1] == heads) && shape[2] == sequence && shape[3] == total;
+                    (shape[1] == 1 || shape[1] == heads) && (shape[2] == 1 || shape[2] == sequence) &&
+                    shape[3] == total;
   if (!fits) {
-    return InvalidArgumentError("attention_bias must have shape [{}|1,{}|1,{},{}], found {}", batch, heads,
+    return InvalidArgumentError("attention_bias must have shape [{}|1,{}|1,{}|1,{}], found {}", batch, heads,
                                 sequence, total, shape.ToString());
   }
   AttentionBias bias;
@@ -110,9 +111,9 @@ Result<AttentionBias> ScoreBias(const Tensor& attention_bias, const Projections&
   bias.type = attention_bias.type();
   bias.keys = total;
   bias.key_stride = 1;
-  bias.query_stride = total;
-  bias.head_stride = shape[1] == 1 ? 0 : sequence * total;
-  bias.batch_stride = shape[0] == 1 ? 0 : shape[1] * sequence * total;
+  bias.query_stride = shape[2] == 1 ? 0 : total;
+  bias.head_stride = shape[1] == 1 ? 0 : shape[2] * total;
+  bias.batch_stride = shape[0] == 1 ? 0 : shape[1] * shape[2] * total;
   return bias;
 }
 

@@ -52,7 +52,7 @@ Result<ProjectionBias> SplitBias(const Tensor& bias, const Projections& projecti
 // A mask [batch, total] or [batch, sequence, total] of int32, whose zeros hide: a term of the scores.
 Result<AttentionBias> KeyMask(const Tensor& mask, const Projections& projections, int64_t total,
                               float mask_filter_value);
-// attention_bias [batch|1, heads|1, sequence, total]: a term of the scores.
+// attention_bias [batch|1, heads|1, sequence|1, total]: a term of the scores.
 Result<AttentionBias> ScoreBias(const Tensor& attention_bias, const Projections& projections, int64_t total);
 
 // Everything but the cache and the biases.

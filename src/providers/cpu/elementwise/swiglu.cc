@@ -1,4 +1,5 @@
-// SwiGLU: swish(a) * b; of ai.onnx, and of the domain of rewrites for models of earlier opsets.
+// SwiGLU: swish(a) * b; of ai.onnx, and of the domain of rewrites (model/shape_inference/lamina_ops.cc),
+// where a and b may also be the halves of one tensor's rows.
 #include <type_traits>
 
 #include "providers/cpu/elementwise/broadcast.h"
@@ -15,7 +16,8 @@ class SwiGlu : public Kernel {
 
   Status Compute(KernelContext& context) const override {
     LAMINA_ASSIGN_OR_RETURN(const Tensor* a, RequireInput(context, 0));
-    LAMINA_ASSIGN_OR_RETURN(const Tensor* b, RequireInput(context, 1));
+    const Tensor* b = context.num_inputs() > 1 ? context.Input(1) : nullptr;
+    if (!b) return ComputeHalves(context, *a);
     if (a->type() != b->type()) return InvalidArgumentError("the operands' types differ");
     LAMINA_ASSIGN_OR_RETURN(const Shape shape, BroadcastShapes(a->shape(), b->shape()));
     LAMINA_ASSIGN_OR_RETURN(Tensor * out, context.Output(0, shape));
@@ -32,6 +34,40 @@ class SwiGlu : public Kernel {
   }
 
  private:
+  Status ComputeHalves(KernelContext& context, const Tensor& packed) const {
+    const int last = packed.shape().rank() - 1;
+    if (last < 0 || packed.shape()[last] % 2 != 0) {
+      return InvalidArgumentError("rows of an even size are needed, found {}", packed.shape().ToString());
+    }
+    Shape shape = packed.shape();
+    const int64_t width = shape[last] /= 2;
+    LAMINA_ASSIGN_OR_RETURN(Tensor * out, context.Output(0, shape));
+    if (!out || out->num_elements() == 0) return Status();
+    const int64_t bytes = ElementBytes(packed.type());
+    const auto* source = static_cast<const std::byte*>(packed.raw_data());
+    auto* target = static_cast<std::byte*>(out->mutable_raw_data());
+    // Rows in pieces: one row of a decode step is shared by the threads.
+    constexpr int64_t kPiece = 512;
+    const int64_t pieces = (width + kPiece - 1) / kPiece;
+    context.threads().ParallelFor(
+        shape.num_elements() / width * pieces, GrainOf(32 * std::min(width, kPiece)),
+        [&](int64_t begin, int64_t end, int) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t row = i / pieces;
+            const int64_t first = i % pieces * kPiece;
+            const std::byte* gate = source + (2 * row * width + first) * bytes;
+            BroadcastRow piece;
+            piece.count = std::min(kPiece, width - first);
+            piece.inputs[0] = gate;
+            piece.inputs[1] = gate + width * bytes;
+            piece.output = target + (row * width + first) * bytes;
+            DispatchType<float, double, Float16, Bfloat16>(
+                packed.type(), [&](auto tag) { Run<typename decltype(tag)::type>(piece); });
+          }
+        });
+    return Status();
+  }
+
   template <typename T>
   void Run(const BroadcastRow& row) const {
     if constexpr (std::is_same_v<T, float>) {

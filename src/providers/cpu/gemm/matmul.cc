@@ -1,5 +1,6 @@
 // MatMul (ai.onnx 1 and later): numpy's matmul, with broadcast batch dimensions. FusedMatMul and
 // TransposeMatMul (com.microsoft): alpha times the same product of operands that are transposed first.
+// MatMulAdd (of rewrites, model/shape_inference/lamina_ops.cc): the product plus a row.
 #include <algorithm>
 #include <memory>
 
@@ -77,6 +78,11 @@ class MatMul : public Kernel {
     LAMINA_ASSIGN_OR_RETURN(
         MatMulShapes shapes,
         MatchMatMul(a.shape(), attributes_.a, packed.data ? b_shape_ : b->shape(), attributes_.b));
+    const Tensor* bias = context.num_inputs() > 2 ? context.Input(2) : nullptr;
+    if (bias && (bias->num_elements() != shapes.gemm.n || bias->type() != type_)) {
+      return InvalidArgumentError("a bias {}{} for {} columns", DataTypeName(bias->type()),
+                                  bias->shape().ToString(), shapes.gemm.n);
+    }
     LAMINA_ASSIGN_OR_RETURN(Tensor * output, context.Output(0, shapes.output));
     if (output->num_elements() == 0) return Status();
     if (!kHalfAndFloatTypes.Contains(type_)) {
@@ -86,7 +92,7 @@ class MatMul : public Kernel {
       });
       return Status();
     }
-    return ComputeFloat(context, shapes, a, b, packed.data, *output);
+    return ComputeFloat(context, shapes, a, b, packed.data, bias ? bias->raw_data() : nullptr, *output);
   }
 
  private:
@@ -97,7 +103,7 @@ class MatMul : public Kernel {
   }
 
   Status ComputeFloat(KernelContext& context, MatMulShapes& shapes, const Tensor& a, const Tensor* b,
-                      const void* packed, Tensor& output) const {
+                      const void* packed, const void* bias, Tensor& output) const {
     const float* a_floats = a.data<float>();
     if (IsHalf(type_) || !shapes.a.contiguous()) {
       LAMINA_ASSIGN_OR_RETURN(float* floats, GetScratch<float>(context, kFloatsOfA, a.num_elements()));
@@ -113,10 +119,13 @@ class MatMul : public Kernel {
     };
     const auto store = [&](int64_t batch, int64_t row, int64_t column, int64_t count, const float* values) {
       char* target = c + ((batch * gemm.m + row) * gemm.n + column) * element_bytes;
-      if (attributes_.alpha == 1.0f) return ConvertFromFloat(type_, values, target, count);
-      float scaled[kMaxGemmPanelColumns];
-      for (int64_t i = 0; i < count; ++i) scaled[i] = attributes_.alpha * values[i];
-      ConvertFromFloat(type_, scaled, target, count);
+      if (attributes_.alpha == 1.0f && !bias) return ConvertFromFloat(type_, values, target, count);
+      float result[kMaxGemmPanelColumns] = {};
+      if (bias) {
+        ConvertToFloat(type_, static_cast<const char*>(bias) + column * element_bytes, result, count);
+      }
+      for (int64_t i = 0; i < count; ++i) result[i] += attributes_.alpha * values[i];
+      ConvertFromFloat(type_, result, target, count);
     };
     if (packed) {
       RunGemm(
@@ -174,12 +183,15 @@ class MatMul : public Kernel {
 
 void RegisterMatMul(KernelRegistry& registry) {
   const auto add = [&](const char* name, std::string_view domain, TypeSet types) {
-    registry.Add(KernelDef(name, domain).Input(0, types).Input(1, types).Output(0, types),
-                 CreateKernel<MatMul>, EstimateWorkspace<MatMul>);
+    KernelDef def(name, domain);
+    def.Input(0, types).Input(1, types).Output(0, types);
+    if (domain == "lamina") def.Input(2, types);
+    registry.Add(std::move(def), CreateKernel<MatMul>, EstimateWorkspace<MatMul>);
   };
   add("MatMul", "", kMatMulTypes);
   add("FusedMatMul", kMsDomain, kFloatTypes);
   add("TransposeMatMul", kMsDomain, kFloatTypes);
+  add("MatMulAdd", "lamina", kHalfAndFloatTypes);
 }
 
 }  // namespace lamina

@@ -55,6 +55,7 @@ void ConvCall::Store(int64_t plane, int64_t position, int64_t count, float* valu
 
 void ConvAsProduct(ThreadPool& threads, const ConvCall& call) {
   const GemmKernels& kernels = GemmKernelsFor(ActiveIsa());
+  const ConvKernels& conv_kernels = ConvKernelsFor(ActiveIsa());
   const WindowGeometry window = IsPointwise(call.window) ? Flattened(call.window) : call.window;
   const int64_t k = call.channels * window.kernel_size();
   const int64_t outputs = window.output_size();
@@ -74,8 +75,9 @@ void ConvAsProduct(ThreadPool& threads, const ConvCall& call) {
           const int64_t product = task / row_blocks / column_blocks;  // [batch * groups]
           const int64_t rows = std::min(kBlockRows, call.filters - first_row);
           const int64_t columns = std::min(kBlockColumns, outputs - column);
-          const int64_t width =
-              (columns + kernels.panel_columns - 1) / kernels.panel_columns * kernels.panel_columns;
+          const bool is_narrow = columns <= conv_kernels.narrow_columns;
+          const int64_t panel_columns = is_narrow ? conv_kernels.narrow_columns : kernels.panel_columns;
+          const int64_t width = (columns + panel_columns - 1) / panel_columns * panel_columns;
           const float* weights = call.weights + (product % call.groups * call.filters + first_row) * k;
           const std::byte* x = static_cast<const std::byte*>(call.x) + product * call.channels * plane_bytes;
           for (int64_t step = 0; step < k; step += kBlockK) {
@@ -90,10 +92,10 @@ void ConvAsProduct(ThreadPool& threads, const ConvCall& call) {
             block.ldb = kWindowStride;
             block.ldc = kBlockColumns;
             block.accumulate = step > 0;
-            for (int64_t panel = 0; panel < width; panel += kernels.panel_columns) {
+            for (int64_t panel = 0; panel < width; panel += panel_columns) {
               block.b = windows + panel;
               block.c = tile + panel;
-              kernels.multiply_float(block);
+              (is_narrow ? conv_kernels.narrow_product : kernels.multiply_float)(block);
             }
           }
           for (int64_t r = 0; r < rows; ++r) {

@@ -1,8 +1,9 @@
-// The inner loops of convolution that are not matrix products, one table for each instruction set.
+// The inner loops of convolution that are not products of whole panels, one table for each instruction set.
 #pragma once
 
 #include <cstdint>
 
+#include "providers/cpu/gemm/gemm_kernels.h"
 #include "providers/cpu/simd/cpu_isa.h"
 
 namespace lamina {
@@ -28,6 +29,10 @@ struct ConvKernels {
   void (*depthwise_row)(const DepthwiseRow& row);
   // target[i] = values[i] + bias, but no less than `low`. NaN stays NaN.
   void (*store_row)(const float* values, int64_t count, float bias, float low, float* target);
+  // The product of a block (b of float) with `narrow_columns` columns, half a panel: for convolutions with
+  // few outputs.
+  int narrow_columns;
+  void (*narrow_product)(const GemmBlock& block);
 };
 
 // REQUIRES: a member of SupportedIsas().

@@ -98,7 +98,33 @@ inline void StoreConvRow(const float* values, int64_t count, float bias, float l
   }
 }
 
-inline constexpr ConvKernels kConvKernels = {DepthwiseConvRow, StoreConvRow};
+template <int kRows>
+LAMINA_INLINE void NarrowRows(const GemmBlock& block, int64_t first_row) {
+  const float* a = block.a + first_row * block.lda;
+  const auto* b = static_cast<const float*>(block.b);
+  VecF sums[kRows] = {};
+  for (int64_t i = 0; i < block.k; ++i) {
+    const VecF column = Load(b + i * block.ldb);
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) sums[r] += Set1(a[r * block.lda + i]) * column;
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+    float* target = block.c + (first_row + r) * block.ldc;
+    Store(target, block.accumulate ? sums[r] + Load(target) : sums[r]);
+  }
+}
+
+inline void NarrowProduct(const GemmBlock& block) {
+  // As many rows at once as independent sums hide the latency of.
+  constexpr int kRows = 12;
+  int64_t row = 0;
+  for (; row + kRows <= block.rows; row += kRows) NarrowRows<kRows>(block, row);
+  for (; row + 4 <= block.rows; row += 4) NarrowRows<4>(block, row);
+  for (; row < block.rows; ++row) NarrowRows<1>(block, row);
+}
+
+inline constexpr ConvKernels kConvKernels = {DepthwiseConvRow, StoreConvRow, kLanes, NarrowProduct};
 
 }  // namespace
 }  // namespace lamina

@@ -9,28 +9,6 @@
 namespace lamina {
 namespace {
 
-// The line of a plane (along the last axis) that outer tap `tap` of output row `row` reads; -1 in the
-// padding.
-int64_t LineOf(const WindowGeometry& window, int64_t row, int64_t tap) {
-  const int last = window.rank - 1;
-  if (last == 1) {
-    const int64_t place = row * window.strides[0] - window.pads_begin[0] + tap * window.dilations[0];
-    return place >= 0 && place < window.input[0] ? place : -1;
-  }
-  int64_t line = 0;
-  int64_t line_stride = 1;
-  for (int axis = last - 1; axis >= 0; --axis) {
-    const int64_t place = row % window.output[axis] * window.strides[axis] - window.pads_begin[axis] +
-                          tap % window.kernel[axis] * window.dilations[axis];
-    if (place < 0 || place >= window.input[axis]) return -1;
-    row /= window.output[axis];
-    tap /= window.kernel[axis];
-    line += place * line_stride;
-    line_stride *= window.input[axis];
-  }
-  return line;
-}
-
 // target[c] = line[first + c * stride] for `count` columns, zero outside the line of `width` elements.
 template <typename T>
 void FillColumns(const T* line, int64_t width, int64_t first, int64_t stride, int64_t count, float* target) {
@@ -73,7 +51,7 @@ void FillPanel(const WindowGeometry& window, const T* x, const WindowPanel& pane
     int64_t outer_tap = panel.row / taps_x % outer_taps;
     const T* channel = x + panel.row / taps_x / outer_taps * plane;
     for (int64_t row = 0; row < panel.rows;) {
-      const int64_t line = LineOf(window, out_row, outer_tap);
+      const int64_t line = WindowLine(window, out_row, outer_tap);
       for (; tap_x < taps_x && row < panel.rows; ++tap_x, ++row, target += panel.ld) {
         if (line < 0) {
           std::fill_n(target, count, 0.0f);
@@ -104,7 +82,7 @@ void AccumulateRow(const WindowGeometry& window, const T* plane, int64_t row, in
   const int64_t stride = window.strides[last];
   const int64_t kernel = window.kernel_size();
   for (int64_t outer_tap = 0; outer_tap < kernel / taps_x; ++outer_tap) {
-    const int64_t line = LineOf(window, row, outer_tap);
+    const int64_t line = WindowLine(window, row, outer_tap);
     if (line < 0) continue;
     const T* source = plane + line * in_width;
     for (int64_t tap_x = 0; tap_x < taps_x; ++tap_x) {
@@ -123,6 +101,26 @@ void AccumulateRow(const WindowGeometry& window, const T* plane, int64_t row, in
 }
 
 }  // namespace
+
+int64_t WindowLine(const WindowGeometry& window, int64_t row, int64_t tap) {
+  const int last = window.rank - 1;
+  if (last == 1) {
+    const int64_t place = row * window.strides[0] - window.pads_begin[0] + tap * window.dilations[0];
+    return place >= 0 && place < window.input[0] ? place : -1;
+  }
+  int64_t line = 0;
+  int64_t line_stride = 1;
+  for (int axis = last - 1; axis >= 0; --axis) {
+    const int64_t place = row % window.output[axis] * window.strides[axis] - window.pads_begin[axis] +
+                          tap % window.kernel[axis] * window.dilations[axis];
+    if (place < 0 || place >= window.input[axis]) return -1;
+    row /= window.output[axis];
+    tap /= window.kernel[axis];
+    line += place * line_stride;
+    line_stride *= window.input[axis];
+  }
+  return line;
+}
 
 bool IsPointwise(const WindowGeometry& window) {
   bool pointwise = true;
@@ -171,7 +169,7 @@ void FillWindowPanel(const WindowGeometry& window, DataType type, const void* x,
 void WindowLines(const WindowGeometry& window, int64_t row, const float* plane, const float** lines) {
   const int last = window.rank - 1;
   for (int64_t tap = 0; tap < window.kernel_size() / window.kernel[last]; ++tap) {
-    const int64_t line = LineOf(window, row, tap);
+    const int64_t line = WindowLine(window, row, tap);
     lines[tap] = line < 0 ? nullptr : plane + line * window.input[last];
   }
 }

@@ -13,6 +13,10 @@ bool IsPointwise(const WindowGeometry& window);
 // The same windows of a pointwise convolution over planes of one axis. REQUIRES: IsPointwise(window).
 WindowGeometry Flattened(const WindowGeometry& window);
 
+// The line of a plane (along its last axis) that tap `tap` of the kernel's outer axes reads for output row
+// `row` (output positions without the last axis); -1 in the padding.
+int64_t WindowLine(const WindowGeometry& window, int64_t row, int64_t tap);
+
 // Where tap `tap` (row-major in the kernel) of output `position` reads in a plane of the input; -1 in the
 // padding.
 int64_t WindowTap(const WindowGeometry& window, int64_t position, int64_t tap);

@@ -1,19 +1,43 @@
 // MaxPool, AveragePool, LpPool, their global forms, and MaxUnpool.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "providers/cpu/elementwise/arithmetic_ops.h"
+#include "providers/cpu/nn/conv_windows.h"
 #include "providers/cpu/nn/window.h"
 
 namespace lamina {
 namespace {
+
+// The taps of a window along one axis.
+struct AxisTaps {
+  int64_t first = 0;   // input coordinate of the first tap inside the input
+  int64_t inside = 0;  // taps inside the input
+  int64_t padded = 0;  // taps inside the input and its padding
+};
+
+AxisTaps TapsAt(const WindowGeometry& window, int axis, int64_t output) {
+  const int64_t start = output * window.strides[axis] - window.pads_begin[axis];
+  const int64_t dilation = window.dilations[axis];
+  const int64_t kernel = window.kernel[axis];
+  const int64_t skipped = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
+  const auto taps_before = [&](int64_t end) {
+    return std::min(kernel, (end - start + dilation - 1) / dilation);
+  };
+  AxisTaps taps;
+  taps.first = start + skipped * dilation;
+  taps.inside = std::max<int64_t>(0, taps_before(window.input[axis]) - skipped);
+  taps.padded = std::max<int64_t>(0, taps_before(window.input[axis] + window.pads_end[axis]));
+  return taps;
+}
 
 // The part of a window that lies inside the input, and where an odometer over it starts.
 struct WindowRange {
   IntList first;  // input coordinate of the first tap inside
   IntList taps;   // taps inside on each axis
   int64_t count = 1;
-  int64_t padded_count = 1;  // taps inside the input and its padding
 };
 
 WindowRange RangeAt(const WindowGeometry& window, int64_t position) {
@@ -21,17 +45,11 @@ WindowRange RangeAt(const WindowGeometry& window, int64_t position) {
   range.first = IntList(window.rank, 0);
   range.taps = IntList(window.rank, 0);
   for (int axis = window.rank - 1; axis >= 0; --axis) {
-    const int64_t start = position % window.output[axis] * window.strides[axis] - window.pads_begin[axis];
+    const AxisTaps taps = TapsAt(window, axis, position % window.output[axis]);
     position /= window.output[axis];
-    const int64_t dilation = window.dilations[axis];
-    const int64_t skipped = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
-    const int64_t end = std::min(window.kernel[axis], (window.input[axis] - start + dilation - 1) / dilation);
-    const int64_t padded_end = std::min(
-        window.kernel[axis], (window.input[axis] + window.pads_end[axis] - start + dilation - 1) / dilation);
-    range.first[axis] = start + skipped * dilation;
-    range.taps[axis] = std::max<int64_t>(0, end - skipped);
-    range.count *= range.taps[axis];
-    range.padded_count *= std::max<int64_t>(0, padded_end);
+    range.first[axis] = taps.first;
+    range.taps[axis] = taps.inside;
+    range.count *= taps.inside;
   }
   return range;
 }
@@ -56,6 +74,57 @@ void ForEachTap(const WindowGeometry& window, const WindowRange& range, F visit)
     if (axis < 0) return;
   }
 }
+
+// Reduces the windows of one output row, first down the lines that they cover, then along the line:
+// neighbouring windows share the first half. `reduce(a, b)` is associative to rounding; `store(x, value)`
+// takes the result of the taps inside the input, `empty` where there are none.
+template <typename T, typename Reduce, typename Store>
+void ReduceRow(const WindowGeometry& window, const T* plane, int64_t row, ComputeType<T> empty, Reduce reduce,
+               Store store) {
+  using C = ComputeType<T>;
+  constexpr int64_t kColumns = 512;
+  const int last = window.rank - 1;
+  const int64_t width = window.output[last];
+  const int64_t in_width = window.input[last];
+  const int64_t stride = window.strides[last];
+  const int64_t dilation = window.dilations[last];
+  const int64_t taps = window.kernel[last];
+  const int64_t lines = window.kernel_size() / taps;
+  // Columns that the block's windows cover; taps of wide windows are taken in turns.
+  const int64_t taps_at_once = std::min(taps, (kColumns - 1) / dilation + 1);
+  const int64_t block = std::max<int64_t>(1, (kColumns - (taps_at_once - 1) * dilation - 1) / stride + 1);
+  for (int64_t first = 0; first < width; first += block) {
+    const int64_t count = std::min(block, width - first);
+    C results[kColumns];
+    std::fill_n(results, count, empty);
+    for (int64_t tap = 0; tap < taps; tap += taps_at_once) {
+      const int64_t some_taps = std::min(taps_at_once, taps - tap);
+      const int64_t begin = first * stride - window.pads_begin[last] + tap * dilation;
+      const int64_t span = (count - 1) * stride + (some_taps - 1) * dilation + 1;
+      const int64_t from = std::clamp<int64_t>(-begin, 0, span);
+      const int64_t to = std::clamp<int64_t>(in_width - begin, from, span);
+      C columns[kColumns];
+      std::fill_n(columns, span, empty);
+      for (int64_t line = 0; line < lines; ++line) {
+        const int64_t at = WindowLine(window, row, line);
+        if (at < 0) continue;
+        const T* source = plane + at * in_width + begin;
+        for (int64_t i = from; i < to; ++i) columns[i] = reduce(columns[i], static_cast<C>(source[i]));
+      }
+      for (int64_t i = 0; i < some_taps; ++i) {
+        const C* column = columns + i * dilation;
+        for (int64_t x = 0; x < count; ++x) results[x] = reduce(results[x], column[x * stride]);
+      }
+    }
+    for (int64_t x = 0; x < count; ++x) store(first + x, results[x]);
+  }
+}
+
+// The larger one; NaN wins.
+template <typename C>
+struct Larger {
+  C operator()(C best, C value) const { return value > best || value != value ? value : best; }
+};
 
 // [batch, channels, spatial...] -> geometry; with `global` one window over everything.
 Result<WindowGeometry> GeometryOf(const WindowAttributes& attributes, const Shape& shape, bool global) {
@@ -90,21 +159,30 @@ class AveragePool : public Kernel {
  private:
   template <typename T>
   void Run(ThreadPool& threads, const WindowGeometry& window, int64_t planes, const T* x, T* y) const {
-    const int64_t outputs = window.output_size();
-    const int64_t inputs = window.input_size();
-    threads.ParallelFor(
-        planes * outputs, GrainOf(2 * window.kernel_size()), [&](int64_t begin, int64_t end, int) {
-          for (int64_t i = begin; i < end; ++i) {
-            const WindowRange range = RangeAt(window, i % outputs);
-            const T* plane = x + i / outputs * inputs;
-            ComputeType<T> sum = 0;
-            ForEachTap(window, range,
-                       [&](int64_t place) { sum += static_cast<ComputeType<T>>(plane[place]); });
-            const int64_t count = count_padding_ ? range.padded_count : range.count;
-            y[i] = static_cast<T>(sum / static_cast<ComputeType<T>>(count));
-          }
-        });
+    using C = ComputeType<T>;
+    const int last = window.rank - 1;
+    const int64_t width = window.output[last];
+    const int64_t rows = window.output_size() / std::max<int64_t>(1, width);
+    threads.ParallelFor(planes * rows, GrainOf(width * window.kernel_size()),
+                        [&](int64_t begin, int64_t end, int) {
+                          for (int64_t i = begin; i < end; ++i) {
+                            const int64_t row = i % rows;
+                            int64_t lines = 1;
+                            for (int64_t axis = last - 1, rest = row; axis >= 0; --axis) {
+                              const int a = static_cast<int>(axis);
+                              lines *= Count(TapsAt(window, a, rest % window.output[a]));
+                              rest /= window.output[a];
+                            }
+                            ReduceRow(window, x + i / rows * window.input_size(), row, C{0}, std::plus<C>(),
+                                      [&](int64_t place, C sum) {
+                                        const int64_t count = lines * Count(TapsAt(window, last, place));
+                                        y[i * width + place] = static_cast<T>(sum / static_cast<C>(count));
+                                      });
+                          }
+                        });
   }
+
+  int64_t Count(const AxisTaps& taps) const { return count_padding_ ? taps.padded : taps.inside; }
 
   WindowAttributes window_;
   bool global_;
@@ -185,12 +263,25 @@ class MaxPool : public Kernel {
     using C = ComputeType<T>;
     const int64_t outputs = window.output_size();
     const int64_t inputs = window.input_size();
+    C least = std::numeric_limits<C>::lowest();
+    if constexpr (std::is_floating_point_v<C>) least = -std::numeric_limits<C>::infinity();
+    if (!indices) {
+      const int64_t width = window.output[window.rank - 1];
+      const int64_t rows = outputs / std::max<int64_t>(1, width);
+      threads.ParallelFor(
+          planes * rows, GrainOf(width * window.kernel_size()), [&](int64_t begin, int64_t end, int) {
+            for (int64_t i = begin; i < end; ++i) {
+              ReduceRow(window, x + i / rows * inputs, i % rows, least, Larger<C>(),
+                        [&](int64_t place, C best) { y[i * width + place] = static_cast<T>(best); });
+            }
+          });
+      return;
+    }
     threads.ParallelFor(
         planes * outputs, GrainOf(2 * window.kernel_size()), [&](int64_t begin, int64_t end, int) {
           for (int64_t i = begin; i < end; ++i) {
             const T* plane = x + i / outputs * inputs;
-            C best = std::numeric_limits<C>::lowest();
-            if constexpr (std::is_floating_point_v<C>) best = -std::numeric_limits<C>::infinity();
+            C best = least;
             int64_t found = -1;
             ForEachTap(window, RangeAt(window, i % outputs), [&](int64_t place) {
               const C value = static_cast<C>(plane[place]);
@@ -200,8 +291,7 @@ class MaxPool : public Kernel {
               }
             });
             y[i] = static_cast<T>(best);
-            if (indices)
-              indices[i] = i / outputs * inputs + (column_major_ ? ColumnMajor(window, found) : found);
+            indices[i] = i / outputs * inputs + (column_major_ ? ColumnMajor(window, found) : found);
           }
         });
   }

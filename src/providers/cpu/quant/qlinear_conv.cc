@@ -1,4 +1,6 @@
 // ConvInteger and QLinearConv: convolutions of 8-bit integers, summed in int32.
+#include <algorithm>
+
 #include "providers/cpu/nn/conv_windows.h"
 #include "providers/cpu/quant/quant_params.h"
 
@@ -16,39 +18,78 @@ struct IntegerConvCall {
   int64_t groups = 1;
 };
 
-// Calls store(filter, flat output index, sum) for every output.
-template <typename Store>
-void Convolve(ThreadPool& threads, const IntegerConvCall& call, const WindowGeometry& window,
-              const Store& store) {
+constexpr int64_t kTile = 256;
+
+// sums[i] += weight * (the input that tap (outer_tap, tap_x) of output (row, first + i) reads, less its zero
+// point); elements in the padding are zero points.
+template <typename T>
+void AccumulateTap(const WindowGeometry& window, const T* plane, int32_t zero, int64_t line, int64_t tap_x,
+                   int64_t first, int64_t count, int32_t weight, int32_t* sums) {
+  const int last = window.rank - 1;
+  const int64_t width = window.input[last];
+  const int64_t stride = window.strides[last];
+  const int64_t offset = first * stride - window.pads_begin[last] + tap_x * window.dilations[last];
+  const int64_t begin = std::clamp<int64_t>(offset >= 0 ? 0 : (-offset + stride - 1) / stride, 0, count);
+  const int64_t end =
+      std::clamp<int64_t>(offset >= width ? 0 : (width - offset + stride - 1) / stride, begin, count);
+  const T* source = plane + line * width + offset;
+  if (stride == 1) {
+    for (int64_t i = begin; i < end; ++i) sums[i] += weight * (int32_t{source[i]} - zero);
+  } else {
+    for (int64_t i = begin; i < end; ++i) sums[i] += weight * (int32_t{source[i * stride]} - zero);
+  }
+}
+
+// Calls store(filter, first flat output index, count, sums) for all outputs.
+template <typename T, typename Store>
+void ConvolveTyped(ThreadPool& threads, const IntegerConvCall& call, const WindowGeometry& window,
+                   const Store& store) {
   const int64_t filters = call.weights->shape()[0];
   const int64_t channels = call.weights->shape()[1];
   const int64_t kernel = window.kernel_size();
-  const int64_t outputs = window.output_size();
-  const int64_t inputs = window.input_size();
+  const int64_t taps_x = window.kernel[window.rank - 1];
+  const int64_t width = window.output[window.rank - 1];
+  const int64_t rows = window.output_size() / width;
   const int32_t x_zero = call.x_zero ? IntAt(*call.x_zero, 0) : 0;
   threads.ParallelFor(
-      call.x->shape()[0] * filters, GrainOf(4 * outputs * channels * kernel),
+      call.x->shape()[0] * filters * rows, GrainOf(width * channels * kernel),
       [&](int64_t begin, int64_t end, int) {
-        for (int64_t plane = begin; plane < end; ++plane) {
+        int32_t sums[kTile];
+        for (int64_t unit = begin; unit < end; ++unit) {
+          const int64_t row = unit % rows;
+          const int64_t plane = unit / rows;
           const int64_t filter = plane % filters;
           const int64_t group = filter / (filters / call.groups);
           const int32_t w_zero =
               call.w_zero ? IntAt(*call.w_zero, call.w_zero->num_elements() == 1 ? 0 : filter) : 0;
-          const int64_t first = (plane / filters * call.groups + group) * channels * inputs;
-          for (int64_t position = 0; position < outputs; ++position) {
-            int32_t sum = 0;
-            for (int64_t tap = 0; tap < kernel; ++tap) {
-              const int64_t place = WindowTap(window, position, tap);
-              if (place < 0) continue;
-              for (int64_t c = 0; c < channels; ++c) {
-                sum += (IntAt(*call.x, first + c * inputs + place) - x_zero) *
-                       (IntAt(*call.weights, (filter * channels + c) * kernel + tap) - w_zero);
-              }
+          const T* input =
+              call.x->data<T>() + (plane / filters * call.groups + group) * channels * window.input_size();
+          for (int64_t first = 0; first < width; first += kTile) {
+            const int64_t count = std::min(kTile, width - first);
+            std::fill_n(sums, count, 0);
+            for (int64_t tap = 0; tap < channels * kernel; ++tap) {
+              const int64_t line = WindowLine(window, row, tap % kernel / taps_x);
+              if (line < 0) continue;
+              const int32_t weight = IntAt(*call.weights, filter * channels * kernel + tap) - w_zero;
+              AccumulateTap(window, input + tap / kernel * window.input_size(), x_zero, line, tap % taps_x,
+                            first, count, weight, sums);
             }
-            store(filter, plane * outputs + position, sum);
+            store(filter, (plane * rows + row) * width + first, count, sums);
           }
         }
       });
+}
+
+template <typename Store>
+void Convolve(ThreadPool& threads, const IntegerConvCall& call, const WindowGeometry& window,
+              const Store& store) {
+  if (window.output_size() == 0) return;
+  const WindowGeometry geometry = IsPointwise(window) ? Flattened(window) : window;
+  if (call.x->type() == DataType::kUint8) {
+    ConvolveTyped<uint8_t>(threads, call, geometry, store);
+  } else {
+    ConvolveTyped<int8_t>(threads, call, geometry, store);
+  }
 }
 
 Status CheckShapes(const IntegerConvCall& call) {
@@ -89,7 +130,9 @@ class ConvInteger : public Kernel {
     if (!y) return Status();
     int32_t* target = y->mutable_data<int32_t>();
     Convolve(context.threads(), call, window,
-             [&](int64_t, int64_t index, int32_t sum) { target[index] = sum; });
+             [&](int64_t, int64_t first, int64_t count, const int32_t* sums) {
+               std::copy_n(sums, count, target + first);
+             });
     return Status();
   }
 
@@ -125,11 +168,15 @@ class QLinearConv : public Kernel {
     auto* target = static_cast<uint8_t*>(y->mutable_raw_data());
     const int32_t y_zero = IntAt(*in[7], 0);
     const double common = static_cast<double>(FloatAt(*in[1], 0)) / FloatAt(*in[6], 0);
-    Convolve(context.threads(), call, window, [&](int64_t filter, int64_t index, int32_t sum) {
-      const double scale = common * FloatAt(*in[4], in[4]->num_elements() == 1 ? 0 : filter);
-      const double value = static_cast<double>(sum) + (bias ? bias->data<int32_t>()[filter] : 0);
-      target[index] = static_cast<uint8_t>(QuantizeToInt(value * scale, y_zero, range));
-    });
+    Convolve(context.threads(), call, window,
+             [&](int64_t filter, int64_t first, int64_t count, const int32_t* sums) {
+               const double scale = common * FloatAt(*in[4], in[4]->num_elements() == 1 ? 0 : filter);
+               const double offset = bias ? bias->data<int32_t>()[filter] : 0;
+               for (int64_t i = 0; i < count; ++i) {
+                 target[first + i] =
+                     static_cast<uint8_t>(QuantizeToInt((sums[i] + offset) * scale, y_zero, range));
+               }
+             });
     return Status();
   }
 

@@ -225,6 +225,26 @@ TEST(Activation, BiasedGeluRepeatsTheBias) {
   test.Run();
 }
 
+TEST(SwiGlu, HalvesOfOneTensorAreGateAndUp) {
+  for (const DataType type : {DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBfloat16}) {
+    constexpr int64_t kRows = 3, kWidth = 700;  // more than a piece of a row
+    std::vector<double> packed, expected;
+    for (int64_t row = 0; row < kRows; ++row) {
+      for (int64_t i = 0; i < 2 * kWidth; ++i)
+        packed.push_back(static_cast<double>((row * 7 + i) % 16 - 8) / 4);
+      for (int64_t i = 0; i < kWidth; ++i) {
+        const double gate = packed[static_cast<size_t>(row * 2 * kWidth + i)];
+        const double up = packed[static_cast<size_t>(row * 2 * kWidth + kWidth + i)];
+        expected.push_back(gate / (1 + std::exp(-1.5 * gate)) * up);
+      }
+    }
+    OpTester test("SwiGLU", 1, "lamina");
+    test.Attr("alpha", 1.5f).FloatInput(type, {kRows, 2 * kWidth}, packed);
+    test.FloatOutput(type, {kRows, kWidth}, expected);
+    test.Run();
+  }
+}
+
 TEST(Clip, BoundsAreAttributesThenOptionalInputs) {
   OpTester old_version("Clip", 6);
   old_version.Attr("min", AttributeValue(-1.0f)).Input<float>({3}, {-5, 0, 5}).Output<float>({3}, {-1, 0, 5});

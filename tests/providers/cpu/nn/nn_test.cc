@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "support/op_tester.h"
+#include "support/random_data.h"
 
 namespace lamina::testing {
 namespace {
@@ -235,6 +237,68 @@ TEST(MaxPool, CeilModePaddingAndIndices) {
       .Output<float>({1, 1, 3}, {3, NAN, 5})
       .Output<int64_t>({1, 1, 3}, {1, 3, 4});
   test.Run();
+}
+
+// Pools of planes by definition, against the kernel, which shares what neighbouring windows have in common.
+struct PlainPool {
+  Shape input;  // [batch, channels, height, width]
+  Ints kernel, strides, pads, dilations;
+  bool is_max = true;
+  bool counts_padding = false;
+
+  void Check() const {
+    const std::vector<float> x = RandomNumbers(input.num_elements(), 7);
+    Shape shape = input;
+    for (int axis = 0; axis < 2; ++axis) {
+      const auto i = static_cast<size_t>(axis);
+      const int64_t reach = (kernel[i] - 1) * dilations[i] + 1;
+      shape[axis + 2] = (input[axis + 2] + pads[i] + pads[i + 2] - reach) / strides[i] + 1;
+    }
+    std::vector<float> y;
+    for (int64_t plane = 0; plane < input[0] * input[1]; ++plane) {
+      for (int64_t row = 0; row < shape[2]; ++row) {
+        for (int64_t column = 0; column < shape[3]; ++column) {
+          y.push_back(At(x.data() + plane * input[2] * input[3], row, column));
+        }
+      }
+    }
+    OpTester test(is_max ? "MaxPool" : "AveragePool", 22);
+    test.Attr("kernel_shape", AttributeValue(kernel)).Attr("strides", AttributeValue(strides));
+    test.Attr("pads", AttributeValue(pads)).Attr("dilations", AttributeValue(dilations));
+    if (!is_max) test.Attr("count_include_pad", counts_padding ? 1 : 0);
+    test.Input<float>(input, x).Output<float>(shape, y);
+    test.Run();
+  }
+
+  float At(const float* plane, int64_t row, int64_t column) const {
+    float best = -std::numeric_limits<float>::infinity();
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < kernel[0]; ++i) {
+      for (int64_t j = 0; j < kernel[1]; ++j) {
+        const int64_t y = row * strides[0] - pads[0] + i * dilations[0];
+        const int64_t x = column * strides[1] - pads[1] + j * dilations[1];
+        const bool inside = y >= 0 && y < input[2] && x >= 0 && x < input[3];
+        if (inside || counts_padding) ++count;
+        if (!inside) continue;
+        best = std::max(best, plane[y * input[3] + x]);
+        sum += static_cast<double>(plane[y * input[3] + x]);
+      }
+    }
+    return is_max ? best : static_cast<float>(sum / static_cast<double>(count));
+  }
+};
+
+TEST(Pool, RowsOfAnyGeometryAreThatOfTheirWindows) {
+  for (const bool is_max : {true, false}) {
+    PlainPool{{2, 3, 7, 9}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, is_max}.Check();
+    PlainPool{{1, 2, 8, 6}, {2, 3}, {1, 1}, {0, 2, 1, 1}, {3, 2}, is_max, true}.Check();
+    // Several blocks of a row; windows wider than a block; gaps wider than a block.
+    PlainPool{{1, 1, 2, 1500}, {2, 3}, {1, 1}, {0, 1, 0, 1}, {1, 1}, is_max}.Check();
+    PlainPool{{1, 1, 1, 2000}, {1, 1200}, {1, 7}, {0, 40, 0, 40}, {1, 1}, is_max}.Check();
+    PlainPool{{1, 1, 1, 2000}, {1, 3}, {1, 900}, {0, 0, 0, 0}, {1, 700}, is_max}.Check();
+    PlainPool{{1, 5, 6, 6}, {6, 6}, {1, 1}, {0, 0, 0, 0}, {1, 1}, is_max}.Check();
+  }
 }
 
 TEST(AveragePool, CountsThePaddingOnRequest) {
