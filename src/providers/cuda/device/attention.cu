@@ -111,6 +111,7 @@ __global__ void __launch_bounds__(kThreads) Attend(AttentionArguments arguments)
       scores[h][lane] = first_weight;
       scores[h][lane + kWarp] = second_weight;
       const float sum = WarpSum(first_weight + second_weight);
+      __syncwarp();  // every lane has read the maximum
       if (lane == 0) {
         corrections[h] = Weight(maxima[h], max);
         sums[h] = sums[h] * corrections[h] + sum;
@@ -175,30 +176,31 @@ __global__ void __launch_bounds__(kThreads) Attend(AttentionArguments arguments)
   }
 }
 
-// A block for each query token and head.
+// A block for each query token and head. A lane of each warp looks after a split.
 template <typename T>
 __global__ void MergeSplits(AttentionArguments arguments) {
+  __shared__ float weights[kWarp];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int head = static_cast<int>(blockIdx.x) % arguments.heads;
   const int64_t token = blockIdx.x / arguments.heads;
   const int b = static_cast<int>(token / arguments.sequence);
   const int s = static_cast<int>(token % arguments.sequence);
   const int value_size = arguments.value_head_size;
-  const float* places = arguments.workspace + int64_t{blockIdx.x} * arguments.splits * (value_size + 2);
+  const int stride = value_size + 2;
+  const float* places = arguments.workspace + int64_t{blockIdx.x} * arguments.splits * stride;
+  const bool has_split = lane < arguments.splits;
+  const float own_max = has_split ? places[lane * stride + value_size] : -INFINITY;
+  const float own_sum = has_split ? places[lane * stride + value_size + 1] : 0.0f;
   const float sink = SinkOf<T>(arguments, head);
-  float max = sink;
-  for (int split = 0; split < arguments.splits; ++split) {
-    max = fmaxf(max, places[split * (value_size + 2) + value_size]);
-  }
-  float sum = Weight(sink, max);
-  for (int split = 0; split < arguments.splits; ++split) {
-    const float* place = places + split * (value_size + 2);
-    sum += place[value_size + 1] * Weight(place[value_size], max);
-  }
+  const float max = fmaxf(sink, WarpMax(own_max));
+  const float weight = Weight(own_max, max);
+  const float sum = Weight(sink, max) + WarpSum(own_sum * weight);
+  if (threadIdx.x < kWarp) weights[lane] = weight;
+  __syncthreads();
   for (int d = static_cast<int>(threadIdx.x); d < value_size; d += static_cast<int>(blockDim.x)) {
     float output = 0;
     for (int split = 0; split < arguments.splits; ++split) {
-      const float* place = places + split * (value_size + 2);
-      output += place[d] * Weight(place[value_size], max);
+      if (weights[split] > 0.0f) output += places[split * stride + d] * weights[split];  // else it is empty
     }
     OutputOf<T>(arguments, b, s, head)[d] = FromFloat<T>(sum > 0.0f ? output / sum : 0.0f);
   }
@@ -221,6 +223,7 @@ int LaunchHeads(const LaunchTarget& target, const AttentionArguments& arguments)
 }  // namespace
 
 int LaunchAttention(const LaunchTarget& target, const AttentionArguments& arguments) {
+  if (arguments.splits < 1 || arguments.splits > kWarp) return kErrorNotSupported;
   const auto fits = [](int size) { return size > 0 && size <= kMaxHeadSize && size % kWidth == 0; };
   if (!fits(arguments.head_size) || !fits(arguments.value_head_size)) return kErrorNotSupported;
   if (arguments.batch == 0 || arguments.sequence == 0) return 0;

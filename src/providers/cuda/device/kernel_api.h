@@ -405,7 +405,7 @@ struct AttentionArguments {
   AttentionBiasArguments biases[2];
   const void* sinks;  // [heads] of `type`; null: none
   int32_t zero_sink;
-  int32_t splits;    // AttentionSplits
+  int32_t splits;    // 1 to 32
   float* workspace;  // [batch, sequence, heads, splits, value_head_size + 2]; null where splits is 1
 };
 

@@ -11,8 +11,7 @@ namespace lamina::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kRows = 2;        // of the matrix, for each warp
-constexpr int kLoadsAhead = 2;  // of each row
+constexpr int kRows = 2;  // of the matrix, for each warp
 
 __device__ inline int64_t RowBytes(const NBitsMatrixArguments& w) {
   return w.blocks * w.block_size * w.bits / 8;
@@ -112,17 +111,23 @@ __global__ void __launch_bounds__(kWarps* kWarp) AnyBitsVector(NBitsProductArgum
 constexpr int kChunk = 32;
 constexpr float kDown = 1.0f / 16.0f;
 
-__device__ inline void StageInputs(const __half* x, int64_t k, int64_t pieces, uint4* staged) {
-  for (int64_t i = threadIdx.x; i < pieces; i += blockDim.x) {
-    const int64_t chunk = i / (4 * kWarp) * kWarp + i % kWarp;
-    const int64_t first = chunk * kChunk + i / kWarp % 4 * 8;
+// `whole`: k is a multiple of a piece and x is aligned to 16 bytes.
+__device__ inline void StageInputs(const __half* x, int k, int pieces, bool whole, uint4* staged) {
+  for (int i = static_cast<int>(threadIdx.x); i < pieces; i += static_cast<int>(blockDim.x)) {
+    const int chunk = i / (4 * kWarp) * kWarp + i % kWarp;
+    const int first = chunk * kChunk + i / kWarp % 4 * 8;
+    Pack<__half, 8> source = {};
+    if (whole) {
+      if (first < k) source = LoadPack<8>(x + first);
+    } else {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) source.values[j] = first + j < k ? x[first + j] : FromFloat<__half>(0.0f);
+    }
     Pack<__half, 8> piece;
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
-      const float low = first + pair < k ? ToFloat(x[first + pair]) : 0.0f;
-      const float high = first + pair + 4 < k ? ToFloat(x[first + pair + 4]) : 0.0f;
-      piece.values[2 * pair] = FromFloat<__half>(low * kDown);
-      piece.values[2 * pair + 1] = FromFloat<__half>(high * kDown);
+      piece.values[2 * pair] = FromFloat<__half>(ToFloat(source.values[pair]) * kDown);
+      piece.values[2 * pair + 1] = FromFloat<__half>(ToFloat(source.values[pair + 4]) * kDown);
     }
     staged[i] = reinterpret_cast<const uint4&>(piece);
   }
@@ -149,40 +154,71 @@ __device__ inline float MultiplyWord(uint32_t word, const uint4& piece, __half2 
   return both.x + both.y;
 }
 
+// What a lane has under way of one chunk of each of its rows.
+struct ChunkOfRows {
+  uint4 weights[kRows];
+  float scales[kRows];
+  float zeros[kRows];
+};
+
+// Rows of a warp: one that is not there is read as the last, and not stored.
+struct RowsOfWarp {
+  const uint8_t* weights[kRows];
+  const __half* scales[kRows];
+  const uint8_t* zeros[kRows];  // null: 8
+
+  __device__ RowsOfWarp(const NBitsMatrixArguments& w, int64_t first_row) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t row = first_row + r < w.n ? first_row + r : w.n - 1;
+      weights[r] = w.data + row * RowBytes(w);
+      scales[r] = static_cast<const __half*>(w.scales) + row * w.blocks;
+      zeros[r] = w.zeros ? static_cast<const uint8_t*>(w.zeros) + row * ((w.blocks + 1) / 2) : nullptr;
+    }
+  }
+  __device__ void Load(int chunk, int block, ChunkOfRows& loaded) const {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      loaded.weights[r] = LoadOnce(weights[r] + chunk * 16);
+      loaded.scales[r] = ToFloat(scales[r][block]);
+      loaded.zeros[r] = zeros[r] ? static_cast<float>(zeros[r][block / 2] >> (block % 2 * 4) & 15) : 8.0f;
+    }
+  }
+};
+
+constexpr int kChunksAhead = 4;
+
+// chunk_shift: a block of weights is 2^chunk_shift chunks.
 __global__ void __launch_bounds__(kWarps* kWarp)
-    FourBitsVector(NBitsProductArguments arguments, int splits, int64_t pieces) {
+    FourBitsVector(NBitsProductArguments arguments, int splits, int pieces, int chunk_shift, int whole) {
   const NBitsMatrixArguments& w = arguments.w;
   uint4* staged = DynamicShared<uint4>();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t m = blockIdx.y;
-  StageInputs(static_cast<const __half*>(arguments.x) + m * w.k, w.k, pieces, staged);
+  const int64_t first_row = FirstRowOfWarp(splits);
+  const RowsOfWarp rows(w, first_row);
+  const int chunks = static_cast<int>(RowBytes(w) / 16);
+  const int step = splits * kWarp;
+  int base = warp % splits * kWarp + lane;
+  ChunkOfRows loaded[kChunksAhead];
+  const auto load = [&] {
+#pragma unroll
+    for (int ahead = 0; ahead < kChunksAhead; ++ahead) {
+      const int chunk = base + ahead * step;
+      if (chunk < chunks) rows.Load(chunk, chunk >> chunk_shift, loaded[ahead]);
+    }
+  };
+  load();  // on its way while the activations are staged
+  StageInputs(static_cast<const __half*>(arguments.x) + m * w.k, static_cast<int>(w.k), pieces, whole != 0,
+              staged);
   __syncthreads();
 
-  const int64_t first_row = FirstRowOfWarp(splits);
-  const int64_t chunks = RowBytes(w) / 16;
-  const int64_t step = int64_t{splits} * kWarp;
   float sums[kRows] = {};
-  for (int64_t base = warp % splits * kWarp + lane; base < chunks; base += step * kLoadsAhead) {
-    uint4 weights[kLoadsAhead][kRows] = {};
-    float scales[kLoadsAhead][kRows] = {};
-    float zeros[kLoadsAhead][kRows] = {};
+  while (base < chunks) {
 #pragma unroll
-    for (int ahead = 0; ahead < kLoadsAhead; ++ahead) {
-      const int64_t chunk = base + ahead * step;
-      if (chunk >= chunks) continue;
-      const int64_t block = chunk * kChunk / w.block_size;
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        const int64_t row = first_row + r < w.n ? first_row + r : w.n - 1;
-        weights[ahead][r] = LoadOnce(w.data + row * RowBytes(w) + chunk * 16);
-        scales[ahead][r] = ScaleAt<__half>(w, row, block);
-        zeros[ahead][r] = ZeroAt(w, row, block);
-      }
-    }
-#pragma unroll
-    for (int ahead = 0; ahead < kLoadsAhead; ++ahead) {
-      const int64_t chunk = base + ahead * step;
+    for (int ahead = 0; ahead < kChunksAhead; ++ahead) {
+      const int chunk = base + ahead * step;
       if (chunk >= chunks) continue;
       uint4 inputs[4];
 #pragma unroll
@@ -191,16 +227,19 @@ __global__ void __launch_bounds__(kWarps* kWarp)
       }
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        const __half2 low_zero = __float2half2_rn(1024.0f + zeros[ahead][r]);
-        const __half2 high_zero = __float2half2_rn(-64.0f - zeros[ahead][r]);
-        const uint4& word = weights[ahead][r];
+        const float zero = loaded[ahead].zeros[r];
+        const __half2 low_zero = __float2half2_rn(1024.0f + zero);
+        const __half2 high_zero = __float2half2_rn(-64.0f - zero);
+        const uint4& word = loaded[ahead].weights[r];
         const float sum = MultiplyWord(word.x, inputs[0], low_zero, high_zero) +
                           MultiplyWord(word.y, inputs[1], low_zero, high_zero) +
                           MultiplyWord(word.z, inputs[2], low_zero, high_zero) +
                           MultiplyWord(word.w, inputs[3], low_zero, high_zero);
-        sums[r] += scales[ahead][r] * sum;
+        sums[r] += loaded[ahead].scales[r] * sum;
       }
     }
+    base += step * kChunksAhead;
+    load();
   }
 #pragma unroll
   for (int r = 0; r < kRows; ++r) sums[r] *= 1.0f / kDown;
@@ -253,8 +292,11 @@ int LaunchNBitsProduct(const LaunchTarget& target, const NBitsProductArguments& 
                      (!w.zeros || w.zero_type == ElementType::kUint8);
   if (pairs) {
     const int splits = VectorSplits(target, w.n, kRows, kWarps, CeilDiv<int64_t>(chunks, kWarp));
+    int chunk_shift = 0;
+    while ((kChunk << chunk_shift) < w.block_size) ++chunk_shift;
+    const bool whole = w.k % 8 == 0 && IsAligned(arguments.x, 16);
     return Launch(target, FourBitsVector, grid_for(splits), kWarps * kWarp, static_cast<size_t>(pieces * 16),
-                  arguments, splits, pieces);
+                  arguments, splits, static_cast<int>(pieces), chunk_shift, int{whole});
   }
   const int splits = VectorSplits(target, w.n, kRows, kWarps, CeilDiv<int64_t>(row_bytes / 4, kWarp));
   return DispatchFloat(arguments.type, [&](auto tag) {
