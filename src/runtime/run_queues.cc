@@ -70,7 +70,7 @@ Status RunQueues::StartCopy(int32_t copy, const Tensor& source, Tensor& destinat
     LAMINA_RETURN_IF_ERROR(Transfer(arrival.device, source, destination));
     return arrival.notification->Record();
   };
-  const Status status = start();
+  Status status = start();
   if (!status.ok()) return status.WithContext(NameOf(task));
   arrival.started = true;
   return status;
@@ -89,7 +89,7 @@ Status RunQueues::WaitForCopy(int32_t copy) {
     }
     return arrived.WaitOnStream(*QueueOf(task.to).kernels);
   };
-  const Status status = wait();
+  Status status = wait();
   return status.ok() ? status : status.WithContext(NameOf(task));
 }
 

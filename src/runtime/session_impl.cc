@@ -411,6 +411,7 @@ namespace {
 // Of the inputs by position; what is not given counts as a scalar.
 std::vector<Shape> ShapesOf(const std::vector<Value>& inputs) {
   std::vector<Shape> shapes;
+  shapes.reserve(inputs.size());
   for (const Value& input : inputs) shapes.push_back(input.is_tensor() ? input.tensor().shape() : Shape());
   return shapes;
 }

@@ -100,6 +100,7 @@ TEST(MemoryPatternCacheTest, TheLeastRecentlyUsedGoes) {
 TEST(MemoryPatternCacheTest, RunsShareIt) {
   MemoryPatternCache cache(4);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&cache, t] {
       for (int64_t i = 0; i < 500; ++i) {

@@ -39,7 +39,7 @@ class RandomGraph {
   int Below(int bound) { return static_cast<int>(random_() % static_cast<uint32_t>(bound)); }
 
  private:
-  Graph& graph() { return *model_.graph; }
+  Graph& graph() const { return *model_.graph; }
   ValueId Make(const std::string& name) {
     SymbolicShape shape;
     shape.dims = {DimExpr::FromDimParam("rows"), DimExpr(kRandomGraphWidth)};
