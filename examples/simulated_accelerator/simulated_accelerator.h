@@ -3,6 +3,8 @@
 #ifndef SIMULATED_ACCELERATOR_H_
 #define SIMULATED_ACCELERATOR_H_
 
+/* C, as lamina_ep.h: checks of C++ style do not apply. NOLINTBEGIN */
+
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -51,4 +53,5 @@ typedef struct SimControl {
 }
 #endif
 
+/* NOLINTEND */
 #endif /* SIMULATED_ACCELERATOR_H_ */
