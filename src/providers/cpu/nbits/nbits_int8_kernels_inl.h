@@ -1,5 +1,8 @@
 // 8-bit activations times 2-, 4- and 8-bit weights, over an instruction set's own products of bytes.
 //
+// Within a block the sums are integers and exact. The blocks are summed in fp32 in two partial sums, even and
+// odd blocks: half as many additions depend on each other, and each rounds at a smaller magnitude.
+//
 // Included by nbits_int8_<isa>.cc, which define
 //   struct Isa {
 //     template <int kBits> static constexpr int kWeightBias;   // what Field takes off every weight
@@ -32,7 +35,7 @@ inline void MultiplyGroupInt8(const NBitsFormat& format, const char* group, cons
   const char* unit = zeros + format.zeros_bytes();
   const int8_t* quants[kRows];
   for (int r = 0; r < kRows; ++r) quants[r] = rows.quants + (row + r) * padded_k;
-  VecF total[kRows] = {};
+  VecF partial[2][kRows] = {};
   for (int64_t block = 0; block < blocks; block += kParts) {
 #pragma GCC unroll 4
     for (int part = 0; part < kParts; ++part) {
@@ -74,11 +77,11 @@ inline void MultiplyGroupInt8(const NBitsFormat& format, const char* group, cons
           constexpr int kZero = (1 << (kBits - 1)) - Isa::template kWeightBias<kBits>;
           sum = __builtin_convertvector(integers[r] - kZero * activation_sum, VecF);
         }
-        total[r] += sum * (scales * rows.scales[index]);
+        partial[(block + part) % 2][r] += sum * (scales * rows.scales[index]);
       }
     }
   }
-  for (int r = 0; r < kRows; ++r) Store(out + r * ld, total[r]);
+  for (int r = 0; r < kRows; ++r) Store(out + r * ld, partial[0][r] + partial[1][r]);
 }
 
 template <typename Isa, int kBits, int kParts>
