@@ -279,10 +279,11 @@ class GroupQueryAttention : public CudaKernel {
     if (const Tensor* bias = Optional(context, kAttentionBias)) {
       const Shape& shape = bias->shape();
       const bool fits = shape.rank() == 4 && (shape[0] == 1 || shape[0] == inputs.batch) &&
-                        (shape[1] == 1 || shape[1] == attributes_.heads) && shape[2] == inputs.sequence &&
+                        (shape[1] == 1 || shape[1] == attributes_.heads) &&
+                        (shape[2] == 1 || shape[2] == inputs.sequence) &&
                         (inputs.total == 0 || shape[3] == inputs.total);
       if (!fits) {
-        return InvalidArgumentError("attention_bias must have shape [{}|1,{}|1,{},{}], found {}",
+        return InvalidArgumentError("attention_bias must have shape [{}|1,{}|1,{}|1,{}], found {}",
                                     inputs.batch, attributes_.heads, inputs.sequence, inputs.total,
                                     shape.ToString());
       }
@@ -291,7 +292,7 @@ class GroupQueryAttention : public CudaKernel {
       term.type = ElementTypeOf(bias->type());
       term.keys = shape[3];
       term.key_stride = 1;
-      term.query_stride = shape[3];
+      term.query_stride = shape[2] == 1 ? 0 : shape[3];
       term.head_stride = shape[1] == 1 ? 0 : shape[2] * shape[3];
       term.batch_stride = shape[0] == 1 ? 0 : shape[1] * shape[2] * shape[3];
     }

@@ -64,6 +64,13 @@ TEST(CudaElementwiseTest, FunctionsOfTwoElementsBroadcast) {
       .Run();
 }
 
+TEST(CudaElementwiseTest, SwiGluOfHalves) {
+  LAMINA_CUDA_OR_SKIP();
+  for (const DataType type : kFloatTypesOnCuda) {
+    CudaOpTest("SwiGLU", 1, "lamina").Random(type, {3, 5, 14}, -3, 3).Output(type).Run();
+  }
+}
+
 TEST(CudaElementwiseTest, VariadicAndWhere) {
   LAMINA_CUDA_OR_SKIP();
   for (const char* op : {"Max", "Min", "Sum"}) {
