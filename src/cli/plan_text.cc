@@ -160,7 +160,8 @@ std::string Offsets(const Plan& plan) {
 std::string PlanAsText(const Plan& plan) {
   std::string text = Bounds(plan) + "\n" + Devices(plan) + Layers(plan) + LeftOut(plan) + Placement(plan) +
                      CutEdges(plan) + Estimates(plan) + Offsets(plan);
-  for (const std::string& warning : plan.warnings) text += "\nwarning: " + warning + "\n";
+  if (!plan.warnings.empty()) text += "\n";
+  for (const std::string& warning : plan.warnings) text += "warning: " + warning + "\n";
   return text;
 }
 

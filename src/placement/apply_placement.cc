@@ -20,15 +20,20 @@ constexpr int kCastVersion = 13;
 
 class CastInserter {
  public:
-  CastInserter(Graph& graph, Placement& placement, std::span<const PlacementDevice> devices,
-               const ConstantValues& constants)
-      : graph_(graph), placement_(placement), devices_(devices), constants_(constants) {}
+  CastInserter(Graph& graph, DerivedTensors& derived, Placement& placement,
+               std::span<const PlacementDevice> devices, const ConstantValues& constants)
+      : graph_(graph), derived_(derived), placement_(placement), devices_(devices), constants_(constants) {}
 
   Status Insert() {
-    const auto num_nodes = static_cast<int32_t>(graph_.nodes().size());
-    for (int32_t i = 0; i < num_nodes; ++i) {
-      if (placement_.nodes[static_cast<size_t>(i)].with_casts) LAMINA_RETURN_IF_ERROR(WrapNode(NodeId{i}));
+    const std::vector<NodePlacement>& nodes = placement_.nodes;
+    if (std::none_of(nodes.begin(), nodes.end(), [](const NodePlacement& node) { return node.with_casts; })) {
+      return Status();
     }
+    LAMINA_ASSIGN_OR_RETURN(const std::vector<NodeId> order, graph_.TopologicalOrder());
+    for (const NodeId id : order) {
+      if (nodes[static_cast<size_t>(id.index)].with_casts) LAMINA_RETURN_IF_ERROR(WrapNode(id));
+    }
+    RemoveUnreadCasts();
     return Status();
   }
 
@@ -40,9 +45,8 @@ class CastInserter {
       if (!inputs[i].valid()) continue;
       const ValueType type = graph_.value(inputs[i]).type;
       if (InFloat(type) == type) continue;
-      const ValueId cast = MakeValue(inputs[i], InFloat(type), "/InFloat");
-      LAMINA_RETURN_IF_ERROR(AddCast(id, inputs[i], cast));
-      graph_.SetInput(id, static_cast<int>(i), cast);
+      LAMINA_ASSIGN_OR_RETURN(const ValueId in_float, FloatOf(inputs[i], id));
+      graph_.SetInput(id, static_cast<int>(i), in_float);
     }
     for (const ValueId output : outputs) {
       if (!output.valid()) continue;
@@ -55,8 +59,43 @@ class CastInserter {
       graph_.ReplaceUses(output, cast);
       graph_.SetInput(node, 0, output);
       LAMINA_RETURN_IF_ERROR(PlaceCast(id, node));
+      float_of_[cast] = output;
     }
     return Status();
+  }
+
+  // Between two nodes that both compute in float the value stays as it is.
+  void RemoveUnreadCasts() {
+    for (const auto& [cast, in_float] : float_of_) {
+      const ValueInfo& value = graph_.value(cast);
+      if (!value.uses.empty() || value.is_graph_output) continue;
+      const NodeId node = value.producer;
+      graph_.RemoveNode(node);
+      placement_.nodes[static_cast<size_t>(node.index)] = {};
+    }
+  }
+
+  // The value in float where `reader` runs: a constant is cast when the model is loaded, anything else by one
+  // node on each device.
+  Result<ValueId> FloatOf(ValueId id, NodeId reader) {
+    const auto made_in_float = float_of_.find(id);
+    if (made_in_float != float_of_.end()) return made_in_float->second;
+    const Initializer* constant = graph_.ConstantOf(id);
+    const int32_t device =
+        constant ? NodePlacement::kNone : placement_.nodes[static_cast<size_t>(reader.index)].device;
+    const auto known = in_float_.find({id, device});
+    if (known != in_float_.end()) return known->second;
+    const ValueId cast = MakeValue(id, InFloat(graph_.value(id).type), "/InFloat");
+    if (constant) {
+      LAMINA_ASSIGN_OR_RETURN(DerivedTensorPtr expression,
+                              DeriveCast(derived_.ExpressionOf(*constant), graph_.value(cast).type.element));
+      const std::string name = graph_.value(cast).name.str();
+      graph_.AddInitializer(cast, derived_.Add(name, std::move(expression)));
+    } else {
+      LAMINA_RETURN_IF_ERROR(PlaceCast(reader, AddCastNode(reader, id, cast)));
+    }
+    in_float_[{id, device}] = cast;
+    return cast;
   }
 
   ValueId MakeValue(ValueId like, ValueType type, const char* suffix) {
@@ -72,26 +111,34 @@ class CastInserter {
     return graph_.AddNode(name, "Cast", "", kCastVersion, {input}, {output}, std::move(attributes));
   }
 
-  Status AddCast(NodeId around, ValueId input, ValueId output) {
-    return PlaceCast(around, AddCastNode(around, input, output));
-  }
-
-  // Where the node runs that it is for.
+  // Where the node runs that it is for; on the host where that device cannot read or write the type either.
   Status PlaceCast(NodeId around, NodeId cast) {
     NodePlacement placed = placement_.nodes[static_cast<size_t>(around.index)];
     placed.with_casts = false;
-    const PlacementDevice& device = devices_[static_cast<size_t>(placed.device)];
-    const GraphNodeInfo info(graph_, cast, constants_, device.description, {});
-    LAMINA_ASSIGN_OR_RETURN(placed.kernel, device.provider->kernel_registry().Lookup(info));
+    Result<const KernelCreateInfo*> kernel = CastKernel(placed.device, cast);
+    if (!kernel.ok()) {
+      placed.device = static_cast<int32_t>(devices_.size()) - 1;
+      kernel = CastKernel(placed.device, cast);
+    }
+    LAMINA_ASSIGN_OR_RETURN(placed.kernel, std::move(kernel));
     placement_.nodes.resize(graph_.nodes().size());
     placement_.nodes[static_cast<size_t>(cast.index)] = placed;
     return Status();
   }
 
+  Result<const KernelCreateInfo*> CastKernel(int32_t device, NodeId cast) const {
+    const PlacementDevice& target = devices_[static_cast<size_t>(device)];
+    const GraphNodeInfo info(graph_, cast, constants_, target.description, {});
+    return target.provider->kernel_registry().Lookup(info);
+  }
+
   Graph& graph_;
+  DerivedTensors& derived_;
   Placement& placement_;
   std::span<const PlacementDevice> devices_;
   const ConstantValues& constants_;
+  std::map<std::pair<ValueId, int32_t>, ValueId> in_float_;  // by value and device; kNone for constants
+  std::map<ValueId, ValueId> float_of_;                      // by cast output: the output itself
 };
 
 class CopyInserter {
@@ -200,12 +247,12 @@ class CopyInserter {
 
 bool IsCopy(const Node& node) { return node.op_type == kCopyOperator && node.domain == kCopyDomain; }
 
-Result<PlacedGraph> ApplyPlacement(Graph& graph, const Placement& placement,
+Result<PlacedGraph> ApplyPlacement(Graph& graph, DerivedTensors& derived, const Placement& placement,
                                    std::span<const PlacementDevice> devices, const ConstantValues& constants,
                                    std::span<const ValueId> cached_values) {
   Placement extended = placement;
   LAMINA_ASSIGN_OR_RETURN(FusedNodes fused, FuseGroups(graph, extended, devices));
-  LAMINA_RETURN_IF_ERROR(CastInserter(graph, extended, devices, constants).Insert());
+  LAMINA_RETURN_IF_ERROR(CastInserter(graph, derived, extended, devices, constants).Insert());
   PlacedGraph placed = CopyInserter(graph, extended, devices, cached_values).Insert();
   placed.fused = std::move(fused);
   return placed;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lamina/status.h"
+#include "model/derived_tensor.h"
 #include "model/graph.h"
 #include "placement/fused_groups.h"
 #include "placement/placement.h"
@@ -33,13 +34,14 @@ struct PlacedGraph {
   int32_t DeviceOf(ValueId id) const { return value_device[static_cast<size_t>(id.index)]; }
 };
 
-// Fuses groups of `graph`, which is the graph of the placement, and adds casts and copies.
+// Fuses groups of `graph`, which is the graph of the placement, and adds casts and copies. Constants that are
+// to be cast become derived ones, added to `derived`, the model's: they are cast once, when they are loaded.
 //
 // Inputs of the graph that one device alone reads lie there: whoever runs the graph brings them. Outputs lie
 // where they are made, or on the host where something else reads them there. `cached_values` as in
 // PartitionRequest. UNSUPPORTED where a cast has no kernel; errors of
 // FuseGroups.
-Result<PlacedGraph> ApplyPlacement(Graph& graph, const Placement& placement,
+Result<PlacedGraph> ApplyPlacement(Graph& graph, DerivedTensors& derived, const Placement& placement,
                                    std::span<const PlacementDevice> devices, const ConstantValues& constants,
                                    std::span<const ValueId> cached_values);
 

@@ -26,13 +26,12 @@ class FloatNodeInfo : public NodeInfo {
   ValueType output_type(int index) const override { return InFloat(node_.output_type(index)); }
   const ShapeBounds* input_bounds(int index) const override { return node_.input_bounds(index); }
   const ShapeBounds* output_bounds(int index) const override { return node_.output_bounds(index); }
-  // A constant that will be cast is none for the kernel.
+  // The bytes of a constant that will be cast are not known.
   const Tensor* constant_input(int index) const override {
-    return is_constant_input(index) ? node_.constant_input(index) : nullptr;
+    return node_.input_type(index) == InFloat(node_.input_type(index)) ? node_.constant_input(index)
+                                                                       : nullptr;
   }
-  bool is_constant_input(int index) const override {
-    return node_.input_type(index) == InFloat(node_.input_type(index)) && node_.is_constant_input(index);
-  }
+  bool is_constant_input(int index) const override { return node_.is_constant_input(index); }
   const Attribute* FindAttribute(std::string_view attribute) const override {
     return node_.FindAttribute(attribute);
   }

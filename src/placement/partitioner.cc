@@ -61,6 +61,17 @@ bool NamesItsType(const NodeInfo& node) {
          node.FindAttribute("output_dtype");
 }
 
+bool HasHalf(const NodeInfo& node) {
+  const auto is_half = [](const ValueType& type) { return InFloat(type) != type; };
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    if (is_half(node.input_type(i))) return true;
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    if (is_half(node.output_type(i))) return true;
+  }
+  return false;
+}
+
 class Partitioner {
  public:
   explicit Partitioner(const PartitionRequest& request) : request_(request), graph_(*request.graph) {
@@ -79,7 +90,9 @@ class Partitioner {
     }
     first_wanted_ = wanted_;
     for (int32_t device = 0; device <= host(); ++device) LAMINA_RETURN_IF_ERROR(AskDevice(device));
-    LAMINA_RETURN_IF_ERROR(TakeInFloat());
+    for (const NodeId id : order_) {
+      if (PlacementOf(id).device == kNone) return NobodyTakes(id);
+    }
     LAMINA_RETURN_IF_ERROR(RecordFallbacks());
     placement_.cut_edges =
         FindCutEdges(graph_, placement_, request_.devices, request_.cached_values, request_.bounds);
@@ -123,10 +136,7 @@ class Partitioner {
       PlacementOf(id).rule = static_cast<int32_t>(*rule);
       WantedOf(id) = device_of_rule[*rule];
     }
-    placement_.rules = SummarizeRules(*request_.rules, index, usable);
-    for (const RuleOutcome& rule : placement_.rules) {
-      if (!rule.note.empty()) LogWarning("layer rule {}: {}", rule.text, rule.note);
-    }
+    placement_.rules = SummarizeRules(graph_, *request_.rules, index, usable);
     return Status();
   }
 
@@ -183,14 +193,46 @@ class Partitioner {
         const Status status = FindKernel(device, id, infos);
         if (status.ok()) {
           taken.push_back({id});
-        } else {
-          Refuse(id, {device, status, false});
+          continue;
         }
-      } else if (group != kNone && capability.fused[static_cast<size_t>(group)].front() == id) {
-        taken.push_back(capability.fused[static_cast<size_t>(group)]);
+        Refuse(id, {device, status, false});
+      } else if (group != kNone) {
+        const std::vector<NodeId>& nodes = capability.fused[static_cast<size_t>(group)];
+        if (nodes.front() == id) taken.push_back(nodes);
+        continue;
       }
+      LAMINA_ASSIGN_OR_RETURN(const bool in_float, TakesInFloat(device, id, infos.Of(id)));
+      if (in_float) taken.push_back({id});
     }
     return taken;
+  }
+
+  // Whether the provider, which does not take the node as it is, computes it in float; notes the kernel.
+  Result<bool> TakesInFloat(int32_t device, NodeId id, const NodeInfo& info) {
+    if (!HasHalf(info) || NamesItsType(info) || IsCached(id)) return false;
+    const PlacementDevice& target = DeviceAt(device);
+    if (device != host() && !CheckLeavesHost(graph_.node(id), info).ok()) return false;
+    const FloatNodeInfo in_float(info);
+    const NodeId nodes[] = {id};
+    CapabilityRequest request{&graph_, nodes, &target.description,
+                              [&](NodeId) -> const NodeInfo& { return in_float; }};
+    LAMINA_ASSIGN_OR_RETURN(const Capability capability, target.provider->GetCapability(request));
+    if (capability.nodes.empty()) return false;
+    const Result<const KernelCreateInfo*> kernel = target.provider->kernel_registry().Lookup(in_float);
+    if (!kernel.ok()) return false;
+    PlacementOf(id).kernel = *kernel;
+    PlacementOf(id).with_casts = true;
+    return true;
+  }
+
+  // Whether the node reads or makes what a KV cache can hold: it would be cast as a whole in every run.
+  bool IsCached(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return std::any_of(request_.cached_values.begin(), request_.cached_values.end(), [&](ValueId cached) {
+      return std::count(node.inputs.begin(), node.inputs.end(), cached) +
+                 std::count(node.outputs.begin(), node.outputs.end(), cached) >
+             0;
+    });
   }
 
   // Notes the kernel of a node that the provider takes. An error where it cannot run there after all.
@@ -225,6 +267,7 @@ class Partitioner {
       if (group.size() != 1 || !shapes[static_cast<size_t>(id.index)]) return false;
       host_shapes_[static_cast<size_t>(id.index)] = true;
       PlacementOf(id).kernel = nullptr;
+      PlacementOf(id).with_casts = false;
       WantedOf(id) = host();
       return true;
     });
@@ -250,6 +293,7 @@ class Partitioner {
       if (accountant && accountant->IsStopIssued()) {
         for (const NodeId id : group) {
           PlacementOf(id).kernel = nullptr;
+          PlacementOf(id).with_casts = false;
           Refuse(id, {device,
                       ResourceExhaustedError("the budget of {} is used up",
                                              DeviceAt(device).description.device.ToString()),
@@ -273,7 +317,10 @@ class Partitioner {
     std::optional<uint64_t> estimate_bytes;
     if (kernel && kernel->workspace_estimate_func) {
       size_t bytes = 0;
-      const Status status = kernel->workspace_estimate_func(infos.Of(id), &bytes);
+      const NodeInfo& as_it_is = infos.Of(id);
+      const FloatNodeInfo in_float(as_it_is);
+      const bool with_casts = PlacementOf(id).with_casts;
+      const Status status = kernel->workspace_estimate_func(with_casts ? in_float : as_it_is, &bytes);
       if (status.ok()) {
         estimate_bytes = bytes;
       } else {
@@ -297,39 +344,6 @@ class Partitioner {
   }
 
   void Refuse(NodeId id, Refusal refusal) { refusals_[id.index].push_back(std::move(refusal)); }
-
-  // Nodes that no provider takes as they are: the first that computes them in float, the wanted one before
-  // the others.
-  Status TakeInFloat() {
-    for (const NodeId id : order_) {
-      if (PlacementOf(id).device != kNone) continue;
-      const int32_t wanted = first_wanted_[static_cast<size_t>(id.index)];
-      if (wanted != kNone) LAMINA_RETURN_IF_ERROR(TryInFloat(wanted, id));
-      for (int32_t device = 0; device <= host() && PlacementOf(id).device == kNone; ++device) {
-        LAMINA_RETURN_IF_ERROR(TryInFloat(device, id));
-      }
-      if (PlacementOf(id).device == kNone) return NobodyTakes(id);
-    }
-    return Status();
-  }
-
-  Status TryInFloat(int32_t device, NodeId id) {
-    const PlacementDevice& target = DeviceAt(device);
-    const GraphNodeInfo info(graph_, id, *request_.constants, target.description, request_.bounds);
-    const FloatNodeInfo in_float(info);
-    if (NamesItsType(info) || !graph_.node(id).Subgraphs().empty()) return Status();
-    const NodeId nodes[] = {id};
-    CapabilityRequest request{&graph_, nodes, &target.description,
-                              [&](NodeId) -> const NodeInfo& { return in_float; }};
-    LAMINA_ASSIGN_OR_RETURN(const Capability capability, target.provider->GetCapability(request));
-    if (capability.nodes.empty()) return Status();
-    Result<const KernelCreateInfo*> kernel = target.provider->kernel_registry().Lookup(in_float);
-    if (!kernel.ok()) return Status();
-    Place(device, id, 0);
-    PlacementOf(id).kernel = *kernel;
-    PlacementOf(id).with_casts = true;
-    return Status();
-  }
 
   // The last refusal is the CPU's.
   Status NobodyTakes(NodeId id) const {

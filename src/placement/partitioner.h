@@ -3,9 +3,11 @@
 // Devices are asked in order. Each sees the nodes that nothing has been decided for and those that a layer
 // rule or the caller assigns to it; others are hidden from it. What its provider takes stays there (until the
 // device's accountant stops); what was assigned to it and is not taken is free for those after it, and the
-// fallback says why. The CPU is last and takes the rest. A node that no provider takes is taken by the first
-// that can compute it in float, with casts around it; a model with a node for which even that fails is
+// fallback says why. The CPU is last and takes the rest; a model with a node that it does not take is
 // UNSUPPORTED.
+//
+// A node whose float16 or bfloat16 a provider lacks stays there all the same where the provider computes it
+// in float: with casts around it. Not so where the node works on a KV cache.
 //
 // A node with subgraphs is placed whole, on the CPU: values that its bodies capture are copied there once.
 //

@@ -9,9 +9,9 @@
 
 namespace lamina {
 
-// One entry for every item as the user wrote it: the rules that its ranges gave count together. `usable`: by
-// rule, whether a device answers.
-std::vector<RuleOutcome> SummarizeRules(const LayerRules& rules, const LayeringIndex& index,
-                                        const std::vector<bool>& usable);
+// One entry for every item as the user wrote it: the rules that its ranges gave count together. `index`: of
+// the graph; `usable`: by rule, whether a device answers.
+std::vector<RuleOutcome> SummarizeRules(const Graph& graph, const LayerRules& rules,
+                                        const LayeringIndex& index, const std::vector<bool>& usable);
 
 }  // namespace lamina

@@ -178,6 +178,11 @@ class PlanMaker {
       budgets_[device] = limit_bytes;
       budget_texts_[device] = fmt::format("{} KiB", limit_bytes / 1024);
     }
+    if (owned.empty()) {
+      result_.plan.warnings.push_back(
+          fmt::format("session.resource_cuda_partitioning_settings bounds nothing: there is no device of {}",
+                      settings_.accounted_provider));
+    }
     LAMINA_ASSIGN_OR_RETURN(Placement placement, PartitionOnto(0, accountants));
     ChargePlacement(graph_, placement, accountants);
     all_on_.push_back(std::move(placement));
@@ -253,9 +258,10 @@ class PlanMaker {
   // Makes the graph ready to run where it was placed, and plans what it has become.
   Status Apply() {
     if (request_.rewrites.model) LAMINA_RETURN_IF_ERROR(RewritePlaced());
+    const bool has_casts = TellCasts();
     LAMINA_ASSIGN_OR_RETURN(result_.placed,
-                            ApplyPlacement(*request_.applied, result_.placement, request_.devices,
-                                           *request_.constants, cached_values_));
+                            ApplyPlacement(*request_.applied, *request_.derived, result_.placement,
+                                           request_.devices, *request_.constants, cached_values_));
     LAMINA_ASSIGN_OR_RETURN(result_.order, ExecutionOrder(graph_));
     const PlacedGraph& placed = *result_.placed;
     const CopySchedule copies = ScheduleCopies(graph_, result_.order, placed, host());
@@ -268,6 +274,10 @@ class PlanMaker {
       result_.placement.nodes[i].device = placed.node_device[i];
       result_.placement.nodes[i].kernel = placed.kernels[i];
       result_.placement.nodes[i].with_casts = false;
+    }
+    if (has_casts) {  // they change what crosses
+      result_.placement.cut_edges = FindCutEdges(graph_, result_.placement, request_.devices, cached_values_,
+                                                 result_.phases.back().bounds);
     }
     LAMINA_RETURN_IF_ERROR(FindKvLayout(result_.placement));
     for (InPlaceKv& layer : result_.kv.in_place) layer.device = placed.DeviceOf(layer.node);
@@ -287,6 +297,24 @@ class PlanMaker {
                                  settings_.kv_caches, settings_.frames);
     }
     return Status();
+  }
+
+  // Whether nodes are computed in float between casts; a warning for each device that has such.
+  bool TellCasts() {
+    std::vector<size_t> nodes_on(request_.devices.size(), 0);
+    for (const NodePlacement& node : result_.placement.nodes) {
+      if (node.with_casts) ++nodes_on[static_cast<size_t>(node.device)];
+    }
+    bool any = false;
+    for (size_t device = 0; device < nodes_on.size(); ++device) {
+      if (nodes_on[device] == 0) continue;
+      any = true;
+      result_.plan.warnings.push_back(
+          fmt::format("{}: {} nodes are computed in float, with casts: provider {} lacks their type",
+                      DescriptionAt(device).device.ToString(), nodes_on[device],
+                      request_.devices[device].provider->name()));
+    }
+    return any;
   }
 
   Status FitUnits(const MemoryModel& model) {

@@ -59,6 +59,7 @@ struct PlanRequest {
   // Null, or `graph`: it then gets the casts and copies of its placement, and the plan is that of the result.
   // Otherwise the plan foresees them.
   Graph* applied = nullptr;
+  DerivedTensors* derived = nullptr;          // with `applied`: the model's, gets the casts of its constants
   const Graph* graph = nullptr;               // shapes inferred
   const DecoderSignature* decoder = nullptr;  // null: no language model
   std::span<const PlacementDevice> devices;   // accelerators in order of priority, the host last

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "placement/float_node_info.h"
 
 namespace lamina {
 namespace {
@@ -81,12 +82,18 @@ Result<std::vector<WeightPiece>> MemoryModel::Weights(const Placement& placement
   const Graph& graph = *request_.graph;
   std::vector<WeightPiece> pieces;
   std::vector<bool> seen(graph.initializers().size(), false);
-  const auto add_original = [&](InitializerId initializer, NodeId reader) {
-    if (seen[static_cast<size_t>(initializer.index)]) return;
-    seen[static_cast<size_t>(initializer.index)] = true;
+  std::vector<bool> seen_in_float(graph.initializers().size(), false);
+  const auto add_original = [&](InitializerId id, NodeId reader) {
+    const Initializer& initializer = graph.initializer(id);
+    const DataType type = initializer.type;
+    const bool with_casts = placement.nodes[static_cast<size_t>(reader.index)].with_casts;
+    const bool in_float = with_casts && InFloat(ValueType::Tensor(type)).element != type;
+    std::vector<bool>& seen_as_read = in_float ? seen_in_float : seen;
+    if (seen_as_read[static_cast<size_t>(id.index)]) return;
+    seen_as_read[static_cast<size_t>(id.index)] = true;
     WeightPiece piece;
-    piece.initializer = initializer;
-    piece.bytes = graph.initializer(initializer).size_bytes();
+    piece.initializer = id;
+    piece.bytes = in_float ? initializer.size_bytes() / 2 * sizeof(float) : initializer.size_bytes();
     piece.reader = reader;
     pieces.push_back(piece);
   };

@@ -35,7 +35,10 @@ const Value* PlanningConstants::Find(const Graph& graph, ValueId id) const {
   }
   const ValueInfo& value = owner->value(id);
   if (value.is_graph_input || !value.initializer.valid()) return nullptr;
-  return &values_.at(owner)[static_cast<size_t>(value.initializer.index)];
+  static const Value unknown;  // of what was added to the graph since: casts of constants
+  const std::vector<Value>& values = values_.at(owner);
+  const auto index = static_cast<size_t>(value.initializer.index);
+  return index < values.size() ? &values[index] : &unknown;
 }
 
 }  // namespace lamina

@@ -173,6 +173,7 @@ Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, co
                             LargestContext(request, *options.largest_context_tokens));
   }
   request.applied = made->model->graph.get();
+  request.derived = made->model->derived.get();
   request.rewrites.model = made->model.get();
   request.rewrites.disabled = config.disabled_rewrites;
   request.rewrites.on_rewritten = [&] {

@@ -110,11 +110,10 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   const int64_t plan_start_ns = SystemClock().NowNs();
   LAMINA_ASSIGN_OR_RETURN(
       external_data_, ExternalData::Open(*model_, {config.external_data_strict, config.verify_checksums}));
+  const auto read = [this](const Initializer& initializer) { return external_data_->Map(initializer); };
   const bool host_only = lasting_->devices.size() == 1;
-  LAMINA_ASSIGN_OR_RETURN(
-      PreparedModel prepared,
-      PrepareModel(lasting_->env, *model_, config, load_options, host_only,
-                   [this](const Initializer& initializer) { return external_data_->Map(initializer); }));
+  LAMINA_ASSIGN_OR_RETURN(PreparedModel prepared,
+                          PrepareModel(lasting_->env, *model_, config, load_options, host_only, read));
   decoder_ = std::move(prepared.decoder);
   not_a_decoder_ = prepared.not_a_decoder;
   LAMINA_RETURN_IF_ERROR(ReadConstants());
@@ -133,6 +132,7 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   LAMINA_RETURN_IF_ERROR(report(0));
 
   LAMINA_RETURN_IF_ERROR(MakeThePlan(config));
+  LAMINA_RETURN_IF_ERROR(constants_.AddMissing(*model_->graph, read));
   if (!config.node_stats_file.empty()) {
     node_stats_ = std::make_unique<NodeStatsRecorder>(BesideModel(config.node_stats_file, model_->folder));
   }
@@ -192,6 +192,7 @@ Status SessionImpl::MakeThePlan(const SessionConfig& config) {
   PlanRequest request;
   request.graph = model_->graph.get();
   request.applied = model_->graph.get();
+  request.derived = model_->derived.get();
   request.decoder = decoder_ ? &*decoder_ : nullptr;
   request.devices = devices;
   const std::vector<uint64_t> free_bytes = FreeBytesOf(lasting_->devices);
@@ -204,6 +205,9 @@ Status SessionImpl::MakeThePlan(const SessionConfig& config) {
   request.rewrites.disabled = config.disabled_rewrites;
   request.rewrites.on_rewritten = [this] { return ReadConstants(); };
   LAMINA_ASSIGN_OR_RETURN(planned_, MakePlan(request));
+  for (const Plan::Rule& rule : planned_->plan.rules) {
+    if (!rule.note.empty()) LogWarning("layer rule {}: {}", rule.text, rule.note);
+  }
   for (const Plan::Fallback& fallback : planned_->plan.fallbacks) {
     LogInfo("node '{}' does not run on {}: {}", fallback.node, fallback.provider, fallback.reason);
   }

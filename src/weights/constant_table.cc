@@ -10,16 +10,20 @@ Result<ConstantTable> ConstantTable::Build(const Graph& graph, const Reader& rea
 }
 
 Status ConstantTable::Add(const Graph& graph, const Reader& read) {
-  std::vector<Value> tensors;
-  tensors.reserve(graph.initializers().size());
-  for (const Initializer& initializer : graph.initializers()) {
-    LAMINA_ASSIGN_OR_RETURN(Tensor tensor, read(initializer));
-    tensors.emplace_back(std::move(tensor));
-  }
-  tensors_.emplace(&graph, std::move(tensors));
+  LAMINA_RETURN_IF_ERROR(AddMissing(graph, read));
   for (const Node& node : graph.nodes()) {
     if (!node.alive) continue;
     for (const Graph* subgraph : node.Subgraphs()) LAMINA_RETURN_IF_ERROR(Add(*subgraph, read));
+  }
+  return Status();
+}
+
+Status ConstantTable::AddMissing(const Graph& graph, const Reader& read) {
+  std::vector<Value>& tensors = tensors_[&graph];
+  tensors.reserve(graph.initializers().size());
+  for (size_t i = tensors.size(); i < graph.initializers().size(); ++i) {
+    LAMINA_ASSIGN_OR_RETURN(Tensor tensor, read(graph.initializers()[i]));
+    tensors.emplace_back(std::move(tensor));
   }
   return Status();
 }
@@ -45,7 +49,11 @@ void ConstantTable::Release(const Value* constant) {
 
 const Value* ConstantTable::FindDefault(const Graph& graph, ValueId id) const {
   const InitializerId initializer = graph.value(id).initializer;
-  return initializer.valid() ? &tensors_.at(&graph)[static_cast<size_t>(initializer.index)] : nullptr;
+  if (!initializer.valid()) return nullptr;
+  static const Value not_read;
+  const std::vector<Value>& tensors = tensors_.at(&graph);
+  const auto index = static_cast<size_t>(initializer.index);
+  return index < tensors.size() ? &tensors[index] : &not_read;
 }
 
 }  // namespace lamina

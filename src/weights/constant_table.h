@@ -21,7 +21,11 @@ class ConstantTable : public ConstantValues {
   // The constants of `graph` and its subgraphs. Errors: those of `read`.
   static Result<ConstantTable> Build(const Graph& graph, const Reader& read);
 
-  // The constant of the value (of `graph`, or captured from a graph around it), or null where it is none.
+  // Reads what was added to `graph` since, leaving its subgraphs as they are. Errors: those of `read`.
+  Status AddMissing(const Graph& graph, const Reader& read);
+
+  // The constant of the value (of `graph`, or captured from a graph around it), or null where it is none;
+  // undefined for one that was added to the graph and not read yet.
   // An initializer that is also a graph input of the main graph is a default, not a constant: null.
   const Value* Find(const Graph& graph, ValueId id) const override;
   // Gives back the memory of a constant of the table that is derived (views of files have none of their own);

@@ -116,6 +116,70 @@ TEST(PlanTest, BadFlagsAreNamed) {
   EXPECT_THAT(error({"--device", "gpu:0=l4", "--gpu-layers", "few"}, 2), HasSubstr("few"));
 }
 
+// --- Layer rules ---
+
+CommandOutcome PlanWithRules(const std::string& rules, std::vector<std::string> more = {}) {
+  more.insert(more.end(), {"--option", "session.name_based_layer_assignment=" + rules});
+  return Plan("tests/data/zoo/llama-fp32", more);
+}
+
+TEST(PlanRulesTest, EveryRuleHasItsNodesAndWhatIsWrongWithIt) {
+  const CommandOutcome outcome = PlanWithRules(
+      "gpu:0(layers.[0-1]/); cpu(layers.1/attn, layers.1/attn/GroupQuery, elsewhere)", {"--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.standard_error;
+  EXPECT_EQ(outcome.standard_error, "") << "what is in the output is not said twice";
+  const json rules = json::parse(outcome.standard_output)["rules"];
+  ASSERT_EQ(rules.size(), 4u);
+  for (const json& rule : rules) {
+    EXPECT_EQ(rule.size(), 3u);
+    for (const char* key : {"text", "nodes", "note"}) EXPECT_TRUE(rule.contains(key)) << key;
+  }
+  EXPECT_EQ(rules[0]["text"], "gpu:0(layers.[0-1]/)");
+  EXPECT_GT(rules[0]["nodes"], 5);
+  EXPECT_EQ(rules[0]["note"], "");
+  EXPECT_GT(rules[1]["nodes"], 0);
+  EXPECT_EQ(rules[2]["nodes"], 1);
+  EXPECT_EQ(rules[3], (json{{"text", "cpu(elsewhere)"}, {"nodes", 0}, {"note", "matched nothing"}}));
+}
+
+TEST(PlanRulesTest, RulesThatNeverWinAreNamedWithTheWinner) {
+  const CommandOutcome by_name = PlanWithRules("gpu:0(GroupQuery); cpu(GroupQueryAttention)");
+  ASSERT_EQ(by_name.exit_code, 0) << by_name.standard_error;
+  EXPECT_THAT(by_name.standard_output,
+              HasSubstr("warning: layer rule gpu:0(GroupQuery): never wins: cpu(GroupQueryAttention) comes"));
+  const CommandOutcome by_annotation = Plan(
+      "tests/data/zoo/llama-fp32", {"--option", "session.layer_assignment_settings=cpu(a, =a); gpu:0(ab)"});
+  ASSERT_EQ(by_annotation.exit_code, 0) << by_annotation.standard_error;
+  EXPECT_THAT(by_annotation.standard_output, HasSubstr("cpu(=a): can never win: cpu(a) comes first"));
+  EXPECT_THAT(by_annotation.standard_output, HasSubstr("gpu:0(ab): can never win: cpu(a) comes first"));
+}
+
+TEST(PlanRulesTest, MalformedRulesAndUnknownDevicesAreErrors) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"gpu:0(a),cpu(b)", "entries are separated by ';'"},
+      {"gpu:0(a) b", "stands after ')'"},
+      {"gpu:0(a", "there is no ')'"},
+      {"(a)", "the device is missing"},
+      {"gpu:0(a); cpu(a)", "was given before"},
+      {"gpu:0(=a)", "take no '='"},
+      {"gpu:0(layers.[3-1])", "ends before it begins"},
+      {"gpu:4(a)", "no device answers to 'gpu:4'; present are: gpu:0"},
+      {"tpu(a)", "no device answers to 'tpu'"}};
+  for (const auto& [rules, text] : wrong) {
+    const CommandOutcome outcome = PlanWithRules(rules);
+    EXPECT_EQ(outcome.exit_code, 1) << rules;
+    EXPECT_THAT(outcome.standard_error, HasSubstr(text)) << rules;
+  }
+  const CommandOutcome allowed =
+      PlanWithRules("tpu(layers.0)", {"--option", "session.allow_unmatched_layer_devices=1"});
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.standard_error;
+  EXPECT_THAT(allowed.standard_output, HasSubstr("layer rule tpu(layers.0): no device answers to 'tpu'"));
+  const CommandOutcome both =
+      PlanWithRules("cpu(a)", {"--option", "session.layer_assignment_settings=cpu(a)"});
+  EXPECT_EQ(both.exit_code, 1);
+  EXPECT_THAT(both.standard_error, HasSubstr("exclude each other"));
+}
+
 TEST(PlanTest, LargestContextKeepsThePlacement) {
   const CommandOutcome outcome = RunLamina({"plan", SourcePath("models/tales"), "--device", kDevice,
                                             "--gpu-memory", "1GiB", "--context", "max", "--json"});

@@ -115,6 +115,7 @@ class PartitionerTest : public ::testing::Test {
   FakeProvider sim{"sim", DeviceKind::kGpu};
   FakeProvider cpu{"cpu", DeviceKind::kCpu};
   NoConstants constants;
+  DerivedTensors derived;
   std::vector<PlacementDevice> devices;
   LayerRules rules;
   Graph graph{std::make_shared<NamePool>(), nullptr};
@@ -170,6 +171,16 @@ TEST_F(PartitionerTest, UnknownDevicesAreErrorsUnlessAllowed) {
   EXPECT_EQ(placement->rules[1].note, "matched nothing");
 }
 
+TEST_F(PartitionerTest, ARuleThatLongerPatternsAlwaysBeatIsNamedWithOneOfThem) {
+  const auto placement = Partition("gpu:0(layers.0); gpu:1(layers.0/a, layers.0/b); cpu(nothing)");
+  ASSERT_TRUE(placement.ok()) << placement.status().ToString();
+  ASSERT_EQ(placement->rules.size(), 4u);
+  EXPECT_EQ(placement->rules[0].nodes, 0u);
+  EXPECT_EQ(placement->rules[0].note, "never wins: gpu:1(layers.0/a) comes first");
+  EXPECT_EQ(placement->rules[1].note, "");
+  EXPECT_EQ(placement->rules[3].note, "matched nothing");
+}
+
 TEST_F(PartitionerTest, WhatTheCallerAsksForYieldsToRules) {
   std::vector<int32_t> requested(graph.nodes().size(), NodePlacement::kNone);
   for (const NodeId id : {a, c, d}) requested[static_cast<size_t>(id.index)] = 1;
@@ -212,7 +223,7 @@ TEST_F(PartitionerTest, ValuesCrossOncePerDestination) {
   for (const CutEdge& edge : placement->cut_edges) bytes += edge.bytes;
   EXPECT_EQ(bytes, 6 * 24u);
 
-  const auto placed = ApplyPlacement(graph, *placement, devices, constants, {});
+  const auto placed = ApplyPlacement(graph, derived, *placement, devices, constants, {});
   ASSERT_TRUE(placed.ok());
   int copies = 0;
   for (const Node& node : graph.nodes()) copies += node.alive && IsCopy(node);
@@ -233,7 +244,7 @@ TEST_F(PartitionerTest, AnOutputThatIsReadOnTheHostTooCrossesOnce) {
   const std::string name = graph.value(Output(a)).name.str();
   const auto placement = Partition();
   ASSERT_TRUE(placement.ok());
-  const auto placed = ApplyPlacement(graph, *placement, devices, constants, {});
+  const auto placed = ApplyPlacement(graph, derived, *placement, devices, constants, {});
   ASSERT_TRUE(placed.ok());
   const ValueId output = graph.outputs().back();
   EXPECT_EQ(graph.value(output).name, name);
@@ -248,7 +259,7 @@ TEST_F(PartitionerTest, CachedValuesDoNotCross) {
   const auto placement = Partition("", request);
   ASSERT_TRUE(placement.ok());
   EXPECT_EQ(placement->cut_edges.size(), 2u) << "to b and back";
-  const auto placed = ApplyPlacement(graph, *placement, devices, constants, cached);
+  const auto placed = ApplyPlacement(graph, derived, *placement, devices, constants, cached);
   ASSERT_TRUE(placed.ok());
   EXPECT_EQ(placed->DeviceOf(x), 0);
   EXPECT_EQ(placed->DeviceOf(graph.outputs()[0]), 0);
@@ -285,12 +296,48 @@ TEST_F(PartitionerTest, TypesThatNobodyHasAreComputedInFloatBetweenCasts) {
   ASSERT_TRUE(placement.ok()) << placement.status().ToString();
   EXPECT_TRUE(placement->nodes[static_cast<size_t>(erf.index)].with_casts);
   EXPECT_EQ(placement->DeviceOf(erf), 2);
-  const auto placed = ApplyPlacement(graph, *placement, devices, constants, {});
+  const auto placed = ApplyPlacement(graph, derived, *placement, devices, constants, {});
   ASSERT_TRUE(placed.ok()) << placed.status().ToString();
   EXPECT_EQ(graph.value(graph.node(erf).inputs[0]).type.element, DataType::kFloat);
   EXPECT_EQ(graph.value(Output(erf)).type.element, DataType::kFloat);
   EXPECT_EQ(graph.value(graph.node(after).inputs[0]).type.element, DataType::kFloat16);
   EXPECT_EQ(placed->DeviceOf(graph.node(after).inputs[0]), placed->DeviceOf(after));
+}
+
+TEST_F(PartitionerTest, ConstantsAreCastWhenTheyAreLoadedAndOtherValuesOnceOnEachDevice) {
+  const ValueId half = AddValue("half", DataType::kFloat16);
+  graph.AddInput(half);
+  const ValueId weight = AddValue("weight", DataType::kFloat16);
+  Initializer initializer;
+  initializer.type = DataType::kFloat16;
+  initializer.shape = {2, 3};
+  initializer.source = *Tensor::Allocate(DataType::kFloat16, {2, 3});
+  graph.AddInitializer(weight, initializer);
+  KernelDef def("Mul");
+  def.Input(0, DataType::kFloat).Input(1, DataType::kFloat).Output(0, DataType::kFloat);
+  cpu.registry.Add(def, nullptr);
+  const NodeId first = AddNode("first", "Mul", {half, weight}, DataType::kFloat16);
+  const NodeId second = AddNode("second", "Mul", {half, weight}, DataType::kFloat16);
+  graph.AddOutput(Output(first));
+  graph.AddOutput(Output(second));
+  const auto placement = Partition();
+  ASSERT_TRUE(placement.ok()) << placement.status().ToString();
+  ASSERT_TRUE(ApplyPlacement(graph, derived, *placement, devices, constants, {}).ok());
+
+  const ValueId cast_weight = graph.node(first).inputs[1];
+  EXPECT_EQ(graph.node(second).inputs[1], cast_weight);
+  EXPECT_FALSE(graph.value(cast_weight).producer.valid());
+  const Initializer* cast = graph.ConstantOf(cast_weight);
+  ASSERT_NE(cast, nullptr);
+  EXPECT_EQ(cast->type, DataType::kFloat);
+  const DerivedTensorPtr expression = derived.ExpressionOf(*cast);
+  ASSERT_NE(expression, nullptr);
+  EXPECT_EQ(expression->operation, DerivedOperation::kCast);
+  EXPECT_EQ(expression->operands[0]->source.name, "weight");
+  EXPECT_TRUE(graph.value(weight).uses.empty());
+
+  EXPECT_EQ(graph.node(first).inputs[0], graph.node(second).inputs[0]);
+  EXPECT_EQ(graph.node(graph.value(graph.node(first).inputs[0]).producer).op_type, "Cast");
 }
 
 TEST_F(PartitionerTest, ANodeThatNobodyTakesIsNamed) {
@@ -309,7 +356,7 @@ TEST_F(PartitionerTest, FusedGroupsAreTakenWhole) {
   EXPECT_EQ(placement->fused_groups[0].nodes, (std::vector<NodeId>{a, b, c, d}));
   EXPECT_EQ(placement->nodes[static_cast<size_t>(c.index)].fused_group, 0);
   const std::string output = graph.value(graph.outputs()[0]).name.str();
-  const auto placed = ApplyPlacement(graph, *placement, devices, constants, {});
+  const auto placed = ApplyPlacement(graph, derived, *placement, devices, constants, {});
   ASSERT_TRUE(placed.ok()) << placed.status().ToString();
   ASSERT_EQ(placed->fused.size(), 1u);
   const auto& [node, fused] = *placed->fused.begin();
@@ -326,7 +373,7 @@ TEST_F(PartitionerTest, AGroupThatAPathLeavesAndComesBackToIsRefused) {
   sim.fuses = true;  // all but b
   const auto placement = Partition();
   ASSERT_TRUE(placement.ok());
-  const Status status = ApplyPlacement(graph, *placement, devices, constants, {}).status();
+  const Status status = ApplyPlacement(graph, derived, *placement, devices, constants, {}).status();
   EXPECT_EQ(status.code(), StatusCode::kInternal);
   EXPECT_NE(status.message().find("provider sim"), std::string::npos) << status.message();
 }

@@ -226,6 +226,29 @@ TEST_F(PluginKernelTest, ScratchOutsideTheSlotsIsRefused) {
   ExpectFailure(StatusCode::kInvalidArgument, "workspace slot 8 is out of range");
 }
 
+TEST_F(PluginKernelTest, ThePlannedSlotIsFoundAndOneThatWasNotPlannedIsNull) {
+  declared_slots = {{2, 0, 100}};
+  declared_count = 1;
+  state_.edit = [](LaminaKernelImpl& kernel) {
+    kernel.DeclareWorkspaceRequirements = &DeclareSlots;
+    kernel.Compute = [](LaminaKernelImpl* self, LaminaKernelContext* context) noexcept -> LaminaStatus* {
+      const LaminaEpApi& api = *HandMade::From(self).api;
+      void* planned = nullptr;
+      void* scratch = nullptr;
+      void* not_planned = &scratch;
+      EXPECT_EQ(api.KernelContext_GetPreallocatedWorkspace(context, 2, &planned), nullptr);
+      EXPECT_EQ(api.KernelContext_GetScratchBuffer(context, 2, 100, &scratch), nullptr);
+      EXPECT_EQ(api.KernelContext_GetPreallocatedWorkspace(context, 3, &not_planned), nullptr);
+      EXPECT_NE(planned, nullptr);
+      EXPECT_EQ(planned, scratch);
+      EXPECT_EQ(not_planned, nullptr);
+      return CopyCompute(self, context);
+    };
+  };
+  const auto run = Run();
+  ASSERT_TRUE(run.ok()) << run.status().ToString();
+}
+
 TEST_F(PluginKernelTest, WrongCallsOfTheInterfaceAreStatuses) {
   state_.edit = [](LaminaKernelImpl& kernel) {
     kernel.Compute = [](LaminaKernelImpl* self, LaminaKernelContext* context) noexcept {

@@ -217,6 +217,7 @@ void RegisterGroupQueryAttention(KernelRegistry& registry) {
     for (const int i : {0, 1, 2, 3, 4, 7, 8, 10, 11, 14, 15}) def.Input(i, type);
     def.Input(5, DataType::kInt32).Input(6, DataType::kInt32).Input(9, DataType::kInt64);
     for (const int i : {0, 1, 2, 3}) def.Output(i, type);
+    def.HostInput(GqaAttributes::kTotalLength);  // sizes outputs
     def.KvCache(3, 4, 1, 2);
     registry.Add(std::move(def), CreateKernel<GroupQueryAttention>, EstimateWorkspace<GroupQueryAttention>);
   }
