@@ -119,8 +119,9 @@ TEST(PlanTest, BadFlagsAreNamed) {
 // --- Layer rules ---
 
 CommandOutcome PlanWithRules(const std::string& rules, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"plan", SourcePath("tests/data/zoo/llama-fp32"), "--device", kDevice});
   more.insert(more.end(), {"--option", "session.name_based_layer_assignment=" + rules});
-  return Plan("tests/data/zoo/llama-fp32", more);
+  return RunLamina(more);
 }
 
 TEST(PlanRulesTest, EveryRuleHasItsNodesAndWhatIsWrongWithIt) {
