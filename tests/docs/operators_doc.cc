@@ -1,10 +1,15 @@
 #include "docs/operators_doc.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
+#include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "providers/cuda/cuda_host_half.h"
 #include "support/op_tester.h"
 
 namespace lamina::testing {
@@ -313,28 +318,48 @@ const std::map<std::string, int>& OnnxOperators() {
   return kOperators;
 }
 
+namespace {
+
+// Of the first input, or of the first output where the operator has no typed input.
+TypeSet TypesOf(const KernelDef& def) {
+  if (!def.constrained_inputs().empty()) return def.constrained_inputs().front().second;
+  return def.constrained_outputs().empty() ? kAllTypes : def.constrained_outputs().front().second;
+}
+
+// What the CUDA provider has for an operator: "1+ fp32/fp16/bf16", for each kernel; empty where it has none.
+std::string CudaKernels(const KernelDef& wanted) {
+  static const std::unique_ptr<ProviderHostHalf> cuda = CreateCudaHostHalf();
+  std::set<std::string> kernels;
+  for (const KernelCreateInfo* info : cuda->kernel_registry().All()) {
+    const KernelDef& def = info->def;
+    if (def.op_type() != wanted.op_type() || def.domain() != wanted.domain()) continue;
+    kernels.insert(fmt::format("{} {}", Versions(def), Describe(TypesOf(def))));
+  }
+  return fmt::format("{}", fmt::join(kernels, "; "));
+}
+
+}  // namespace
+
 std::string OperatorsDocument() {
   std::string text =
       "# Operators\n\n"
-      "Generated from the registry of the CPU provider by tests/docs (LAMINA_UPDATE_DOCS=1). Versions are "
+      "Generated from the registries of the providers by tests/docs (LAMINA_UPDATE_DOCS=1). Versions are "
       "opset\n"
       "versions of the operator's domain; types are those of the first input, or of the first output where "
       "the\n"
       "operator has no typed input. `float` is fp32, fp16, bf16 and fp64; fp16 and bf16 are computed in "
-      "fp32.\n";
+      "fp32. A\n"
+      "CUDA kernel may refuse some attributes: the node then runs on the CPU, and `lamina plan` says why.\n";
   std::string domain = "none";
   for (const KernelCreateInfo* info : CpuRegistry().All()) {
     const KernelDef& def = info->def;
     if (def.domain() != domain) {
       domain = def.domain();
-      text += fmt::format("\n## {}\n\n| Operator | Versions | Types | Providers |\n|---|---|---|---|\n",
+      text += fmt::format("\n## {}\n\n| Operator | cpu: versions | cpu: types | cuda |\n|---|---|---|---|\n",
                           domain.empty() ? "ai.onnx" : domain);
     }
-    const bool typed_input = !def.constrained_inputs().empty();
-    const TypeSet types = typed_input                          ? def.constrained_inputs().front().second
-                          : !def.constrained_outputs().empty() ? def.constrained_outputs().front().second
-                                                               : kAllTypes;
-    text += fmt::format("| {} | {} | {} | cpu |\n", def.op_type(), Versions(def), Describe(types));
+    text += fmt::format("| {} | {} | {} | {} |\n", def.op_type(), Versions(def), Describe(TypesOf(def)),
+                        CudaKernels(def));
   }
   text += "\n## Not implemented\n\n| Operator | Reason |\n|---|---|\n";
   for (const auto& [name, reason] : MissingOperators()) text += fmt::format("| {} | {} |\n", name, reason);
