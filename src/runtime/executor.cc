@@ -105,14 +105,18 @@ class StepContext : public KernelContext {
     if (!HasOutput(index)) return Status();
     const int32_t id = step_.outputs[static_cast<size_t>(index)];
     const int32_t position = step_.output_devices[static_cast<size_t>(index)];
-    // What a body hands on may be a value that it captured, whose memory the plan gives to others: a planned
-    // output lies in its own place.
-    if (value.is_tensor() && value.tensor().device().is_host() && IsPlanned(frame_, position, id)) {
+    // What a body hands on may be a value that it captured, whose memory the plan gives to others.
+    if (!frame_.planned.empty() && value.is_tensor() && value.tensor().device().is_host()) {
       const Tensor& source = value.tensor();
-      LAMINA_ASSIGN_OR_RETURN(
-          Tensor place, PlannedTensor(frame_, position, id, source.type(), source.shape(), source.device()));
-      std::memcpy(place.mutable_raw_data(), source.raw_data(), source.size_bytes());
-      value = Value(std::move(place));
+      if (IsPlanned(frame_, position, id)) {
+        LAMINA_ASSIGN_OR_RETURN(Tensor place, PlannedTensor(frame_, position, id, source.type(),
+                                                            source.shape(), source.device()));
+        std::memcpy(place.mutable_raw_data(), source.raw_data(), source.size_bytes());
+        value = Value(std::move(place));
+      } else if (!source.owner()) {
+        LAMINA_ASSIGN_OR_RETURN(Tensor copy, source.Clone());
+        value = Value(std::move(copy));
+      }
     }
     frame_.values[static_cast<size_t>(id)] = std::move(value);
     return Status();

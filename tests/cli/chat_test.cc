@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <string>
@@ -71,6 +73,11 @@ class Terminal {
     }
   }
 
+  // Waits until there is anything more.
+  void ReadSomething() {
+    if (pending_.empty() && !ReadMore()) ADD_FAILURE() << "nothing came";
+  }
+
   // Types a line and gives what comes up to the next prompt.
   std::string Ask(const std::string& line) {
     Type(line + "\r");
@@ -108,7 +115,10 @@ class Terminal {
 TEST(ChatTest, AnswersAndLeaves) {
   Terminal terminal({"--max-tokens", "4"});
   EXPECT_THAT(terminal.ReadUntil(kPrompt), HasSubstr("/? lists the commands"));
-  EXPECT_THAT(terminal.Ask("Once upon a time"), HasSubstr("- Pale,"));
+  const std::string question = "Once upon a time";
+  const std::string text = terminal.Ask(question);
+  const std::string answer = text.substr(text.rfind(question) + question.size());
+  EXPECT_TRUE(std::any_of(answer.begin(), answer.end(), [](char c) { return std::isalpha(c) != 0; })) << text;
   terminal.Type("/bye\r");
   EXPECT_EQ(terminal.ExitCode(), 0);
 }
@@ -160,7 +170,8 @@ TEST(ChatTest, CtrlCStopsAnAnswerAndASecondOneLeaves) {
   Terminal terminal;
   terminal.ReadUntil(kPrompt);
   terminal.Type("Once upon a time\r");
-  terminal.ReadUntil("- Pale");
+  terminal.ReadUntil("time\r\n");
+  terminal.ReadSomething();  // the answer has begun
   terminal.Type(kCtrlC);
   const std::string rest = terminal.ReadUntil(kPrompt);
   EXPECT_LT(rest.size(), 1000u) << "the answer went on";
