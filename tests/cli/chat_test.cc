@@ -1,4 +1,5 @@
-// The chat of `lamina run` on a terminal: a pseudo terminal that the test types into.
+// The chat of `lamina run` on a terminal: a pseudo terminal that the test types into. Not among the quick
+// tests: on a busy machine one in a few runs waits for a prompt that does not come (docs/notes.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -112,7 +113,7 @@ class Terminal {
   std::string pending_;
 };
 
-TEST(ChatTest, AnswersAndLeaves) {
+TEST(ChatFullTest, AnswersAndLeaves) {
   Terminal terminal({"--max-tokens", "4"});
   EXPECT_THAT(terminal.ReadUntil(kPrompt), HasSubstr("/? lists the commands"));
   const std::string question = "Once upon a time";
@@ -123,7 +124,7 @@ TEST(ChatTest, AnswersAndLeaves) {
   EXPECT_EQ(terminal.ExitCode(), 0);
 }
 
-TEST(ChatTest, TheConversationIsKeptUntilItIsCleared) {
+TEST(ChatFullTest, TheConversationIsKeptUntilItIsCleared) {
   Terminal terminal({"--max-tokens", "8"});
   terminal.ReadUntil(kPrompt);
   // Without the echo, which comes twice where the line was typed before the prompt was there.
@@ -140,7 +141,7 @@ TEST(ChatTest, TheConversationIsKeptUntilItIsCleared) {
   EXPECT_EQ(terminal.ExitCode(), 0);
 }
 
-TEST(ChatTest, SettingsAreChangedAndShown) {
+TEST(ChatFullTest, SettingsAreChangedAndShown) {
   Terminal terminal;
   terminal.ReadUntil(kPrompt);
   terminal.Ask("/set top-k 7");
@@ -155,7 +156,7 @@ TEST(ChatTest, SettingsAreChangedAndShown) {
   EXPECT_THAT(terminal.Ask("/?"), HasSubstr("/clear"));
 }
 
-TEST(ChatTest, QuotesHoldSeveralLinesAndLinesAreRemembered) {
+TEST(ChatFullTest, QuotesHoldSeveralLinesAndLinesAreRemembered) {
   Terminal terminal({"--max-tokens", "2"});
   terminal.ReadUntil(kPrompt);
   terminal.Type("\"\"\"The first line\r");
@@ -166,7 +167,7 @@ TEST(ChatTest, QuotesHoldSeveralLinesAndLinesAreRemembered) {
   terminal.ReadUntil("/set top-k 3");
 }
 
-TEST(ChatTest, CtrlCStopsAnAnswerAndASecondOneLeaves) {
+TEST(ChatFullTest, CtrlCStopsAnAnswerAndASecondOneLeaves) {
   Terminal terminal;
   terminal.ReadUntil(kPrompt);
   terminal.Type("Once upon a time\r");
@@ -179,7 +180,7 @@ TEST(ChatTest, CtrlCStopsAnAnswerAndASecondOneLeaves) {
   EXPECT_EQ(terminal.ExitCode(), 0);
 }
 
-TEST(ChatTest, CtrlCAtThePromptAsksOnceMore) {
+TEST(ChatFullTest, CtrlCAtThePromptAsksOnceMore) {
   Terminal terminal({"--max-tokens", "2"});
   terminal.ReadUntil(kPrompt);
   terminal.Type(kCtrlC);
