@@ -11,6 +11,8 @@
 // writes past its end. Constants are prepacked where the kernel asks for it, and are then no longer readable.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 #include <string_view>

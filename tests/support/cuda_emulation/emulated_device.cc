@@ -1,5 +1,5 @@
-// A device half whose device is the host: memory is the host's, streams are empty because work is done when it
-// is launched, and kernels are the sources of the real one under cuda_emulation.h.
+// A device half whose device is the host: memory is the host's, streams are empty because work is done when
+// it is launched, and kernels are the sources of the real one under cuda_emulation.h.
 #include <cstdlib>
 #include <cstring>
 
@@ -81,11 +81,34 @@ int Copy(int, void* destination, const void* source, uint64_t bytes, void*) {
 const KernelApi* Kernels() { return &KernelTable(); }
 
 constexpr DeviceApi kApi = {
-    kDeviceApiVersion, DeviceCount,  DriverVersion,  Facts,        ErrorText,  Never,  Nothing,
-    MemoryInfo,        Alloc,        Free,           CreatePool,   Ignore,     AllocFromPool,
-    FreeToPool,        Alloc,        Free,           RegisterHost, UnregisterHost,
-    CreateHandle,      Ignore,       Ignore,         CreateHandle, Ignore,     IgnoreTwo,
-    Ignore,            IgnoreTwo,    Copy,           Kernels,
+    kDeviceApiVersion,
+    DeviceCount,
+    DriverVersion,
+    Facts,
+    ErrorText,
+    Never,
+    Nothing,
+    MemoryInfo,
+    Alloc,
+    Free,
+    CreatePool,
+    Ignore,
+    AllocFromPool,
+    FreeToPool,
+    Alloc,
+    Free,
+    RegisterHost,
+    UnregisterHost,
+    CreateHandle,
+    Ignore,
+    Ignore,
+    CreateHandle,
+    Ignore,
+    IgnoreTwo,
+    Ignore,
+    IgnoreTwo,
+    Copy,
+    Kernels,
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ class KernelRegistrar {
   // definition, a static Status Validate(const NodeInfo&); where it needs scratch, a static
   // Status Workspace(const NodeInfo&, WorkspaceRequirements&), which serves estimate and declaration.
   template <typename K>
-  void Add(KernelDef def) {
+  void Add(KernelDef def) {  // NOLINT(performance-unnecessary-value-param): it is moved on
     const auto create = [launcher = launcher_](const NodeInfo& node) -> Result<std::unique_ptr<Kernel>> {
       if constexpr (requires { K::Validate(node); }) {
         LAMINA_RETURN_IF_ERROR(K::Validate(node).WithContext(std::string(node.op_type())));
