@@ -13,6 +13,7 @@
 #include "base/half.h"
 #include "providers/cuda/device/kernel_api.h"
 
+// Names are CUDA's. NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 #define __global__
 #define __device__
 #define __host__
@@ -165,3 +166,4 @@ int Launch(const LaunchTarget&, void (*kernel)(Parameters...), dim3 grid, unsign
 }
 
 }  // namespace lamina::cuda
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
