@@ -44,36 +44,19 @@ __global__ void Range(RangeArguments arguments) {
 
 int LaunchStridedCopy(const LaunchTarget& target, const StridedCopyArguments& arguments) {
   const dim3 grid = GridFor(target, arguments.loops.count);
-  switch (arguments.element_bytes) {
-    case 1:
-      return Launch(target, StridedCopy<uint8_t>, grid, kElementThreads, 0, arguments);
-    case 2:
-      return Launch(target, StridedCopy<uint16_t>, grid, kElementThreads, 0, arguments);
-    case 4:
-      return Launch(target, StridedCopy<uint32_t>, grid, kElementThreads, 0, arguments);
-    case 8:
-      return Launch(target, StridedCopy<uint64_t>, grid, kElementThreads, 0, arguments);
-    case 16:
-      return Launch(target, StridedCopy<Bytes16>, grid, kElementThreads, 0, arguments);
-    default:
-      return kErrorNotSupported;
+  if (arguments.element_bytes == sizeof(Bytes16)) {
+    return Launch(target, StridedCopy<Bytes16>, grid, kElementThreads, 0, arguments);
   }
+  return LaunchByWidth(arguments.element_bytes, [&](auto element) {
+    return Launch(target, StridedCopy<decltype(element)>, grid, kElementThreads, 0, arguments);
+  });
 }
 
 int LaunchFill(const LaunchTarget& target, const FillArguments& arguments) {
   const dim3 grid = GridFor(target, arguments.count);
-  switch (arguments.element_bytes) {
-    case 1:
-      return Launch(target, Fill<uint8_t>, grid, kElementThreads, 0, arguments);
-    case 2:
-      return Launch(target, Fill<uint16_t>, grid, kElementThreads, 0, arguments);
-    case 4:
-      return Launch(target, Fill<uint32_t>, grid, kElementThreads, 0, arguments);
-    case 8:
-      return Launch(target, Fill<uint64_t>, grid, kElementThreads, 0, arguments);
-    default:
-      return kErrorNotSupported;
-  }
+  return LaunchByWidth(arguments.element_bytes, [&](auto element) {
+    return Launch(target, Fill<decltype(element)>, grid, kElementThreads, 0, arguments);
+  });
 }
 
 int LaunchRange(const LaunchTarget& target, const RangeArguments& arguments) {

@@ -288,6 +288,23 @@ inline dim3 GridFor(const LaunchTarget& target, int64_t count) {
   return dim3(static_cast<unsigned>(wanted < enough ? wanted : enough));
 }
 
+// `launch` with an element of that many bytes, for kernels that move elements whatever they mean.
+template <typename F>
+int LaunchByWidth(int64_t element_bytes, F launch) {
+  switch (element_bytes) {
+    case 1:
+      return launch(uint8_t{});
+    case 2:
+      return launch(uint16_t{});
+    case 4:
+      return launch(uint32_t{});
+    case 8:
+      return launch(uint64_t{});
+    default:
+      return kErrorNotSupported;
+  }
+}
+
 // The first item of this thread in such a loop, and the step.
 __device__ inline int64_t FirstItem() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t ItemStep() { return int64_t{gridDim.x} * blockDim.x; }

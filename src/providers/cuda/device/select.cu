@@ -45,18 +45,9 @@ __global__ void CausalMask(CausalMaskArguments arguments) {
 
 int LaunchWhere(const LaunchTarget& target, const WhereArguments& arguments) {
   const dim3 grid = GridFor(target, arguments.loops.count);
-  switch (arguments.element_bytes) {
-    case 1:
-      return Launch(target, Where<uint8_t>, grid, kElementThreads, 0, arguments);
-    case 2:
-      return Launch(target, Where<uint16_t>, grid, kElementThreads, 0, arguments);
-    case 4:
-      return Launch(target, Where<uint32_t>, grid, kElementThreads, 0, arguments);
-    case 8:
-      return Launch(target, Where<uint64_t>, grid, kElementThreads, 0, arguments);
-    default:
-      return kErrorNotSupported;
-  }
+  return LaunchByWidth(arguments.element_bytes, [&](auto element) {
+    return Launch(target, Where<decltype(element)>, grid, kElementThreads, 0, arguments);
+  });
 }
 
 int LaunchCausalMask(const LaunchTarget& target, const CausalMaskArguments& arguments) {
