@@ -13,6 +13,7 @@ void StringIndex::Reserve(size_t count, size_t bytes) {
 
 void StringIndex::Rehash(size_t slots) {
   std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots));
+  filter_.Reset(slots / 2);
   const size_t mask = slots - 1;
   for (const Slot& entry : old) {
     if (entry.value == kMissing) continue;
@@ -20,6 +21,7 @@ void StringIndex::Rehash(size_t slots) {
     size_t slot = hash >> 32 & mask;
     while (slots_[slot].value != kMissing) slot = (slot + 1) & mask;
     slots_[slot] = entry;
+    filter_.Add(hash);
   }
 }
 
@@ -38,6 +40,7 @@ uint32_t StringIndex::Insert(std::string_view key, int32_t value) {
   slots_[slot] = {static_cast<uint32_t>(hash), static_cast<uint32_t>(bytes_.size()),
                   static_cast<uint32_t>(key.size()), value};
   bytes_.append(key);
+  filter_.Add(hash);
   ++count_;
   return slots_[slot].offset;
 }

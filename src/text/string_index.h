@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/hash_filter.h"
+
 namespace lamina::text {
 
 // A fast hash with good high and low bits; not for untrusted keys beyond what a bounded probe tolerates.
@@ -44,7 +46,7 @@ class StringIndex {
   }
   int32_t Find(std::string_view key) const { return FindHashed(key, HashBytes(key)); }
   int32_t FindHashed(std::string_view key, uint64_t hash) const {
-    if (slots_.empty()) return kMissing;
+    if (slots_.empty() || !filter_.MayContain(hash)) return kMissing;
     const size_t mask = slots_.size() - 1;
     for (size_t slot = hash >> 32 & mask;; slot = (slot + 1) & mask) {
       const Slot& entry = slots_[slot];
@@ -58,6 +60,13 @@ class StringIndex {
   // Begins to load the entry of a hash.
   void Prefetch(uint64_t hash) const {
     if (!slots_.empty()) __builtin_prefetch(&slots_[hash >> 32 & (slots_.size() - 1)]);
+  }
+  // The same in two steps: what tells that the key is not there, then the entry unless that says so.
+  void PrefetchFilter(uint64_t hash) const {
+    if (!slots_.empty()) filter_.Prefetch(hash);
+  }
+  void PrefetchLikely(uint64_t hash) const {
+    if (!slots_.empty() && filter_.MayContain(hash)) Prefetch(hash);
   }
   size_t size() const { return count_; }
   // Calls visit(key, value) for each entry, in no particular order.
@@ -78,6 +87,7 @@ class StringIndex {
   void Rehash(size_t slots);
   std::string bytes_;
   std::vector<Slot> slots_;  // a power of two, at most half full
+  HashFilter filter_;        // of the keys
   size_t count_ = 0;
 };
 

@@ -85,6 +85,8 @@ Status TokenizerImpl::EncodePieces(NormalizedText text, Collector& collector) co
     return InvalidArgumentError("text of {} bytes once normalized is longer than {}",
                                 pre_tokenized.text.size(), kMaxTextBytes);
   }
+  // Address space rather than memory: what is not written to costs nothing, growing costs copies.
+  collector.tokens.reserve(pre_tokenized.text.size() / 2);
   LAMINA_RETURN_IF_ERROR(model->Tokenize(pre_tokenized, collector.tokens));
   collector.AddModelTokens(pre_tokenized);
   return {};
@@ -125,7 +127,7 @@ Result<Encoding> TokenizerImpl::Encode(std::string_view given, const EncodeOptio
 
   const bool track_sources = detailed || (pre_tokenizer != nullptr && pre_tokenizer->NeedsSources());
   Collector collector{*model, detailed, track_sources, {}, {}};
-  if (!detailed) collector.encoding.ids.reserve(text.size() / 4);
+  if (!detailed) collector.encoding.ids.reserve(text.size() / 2);
   for (const AddedMatch& match : added.Find(text, false, options.special_tokens_as_text)) {
     const std::string_view stretch = text.substr(match.begin, match.end - match.begin);
     if (match.id) {

@@ -11,17 +11,17 @@ namespace {
 // Merges by definition: the lowest rank, the leftmost among equals, until nothing merges.
 std::vector<TokenId> MergeByDefinition(const MergeTable& merges, std::vector<TokenId> ids) {
   while (true) {
-    const MergeTable::Merge* best = nullptr;
+    MergeTable::Outcome best;
     size_t best_index = 0;
     for (size_t i = 0; i + 1 < ids.size(); ++i) {
-      const MergeTable::Merge* merge = merges.Find(ids[i], ids[i + 1]);
-      if (merge != nullptr && (best == nullptr || merge->rank < best->rank)) {
+      const MergeTable::Outcome merge = merges.Find(ids[i], ids[i + 1]);
+      if (merge.rank < best.rank) {
         best = merge;
         best_index = i;
       }
     }
-    if (best == nullptr) return ids;
-    ids[best_index] = best->merged;
+    if (best.rank == MergeTable::kNoRank) return ids;
+    ids[best_index] = best.merged;
     ids.erase(ids.begin() + static_cast<long>(best_index) + 1);
   }
 }
@@ -34,7 +34,7 @@ TEST(BpeMerges, FollowsTheDefinitionForShortAndLongWords) {
     for (uint32_t rank = 0; rank < 60; ++rank) {
       const auto left = static_cast<TokenId>(random() % static_cast<uint32_t>(next));
       const auto right = static_cast<TokenId>(random() % static_cast<uint32_t>(next));
-      if (merges.Find(left, right) == nullptr) merges.Insert({left, right, rank, next++});
+      if (merges.Find(left, right).rank == MergeTable::kNoRank) merges.Insert({left, right, {rank, next++}});
     }
     const size_t length = round % 2 == 0 ? random() % 40 : 50 + random() % 400;
     std::vector<TokenId> ids(length);
@@ -57,11 +57,11 @@ TEST(BpeMerges, FollowsTheDefinitionForShortAndLongWords) {
 
 TEST(BpeMerges, ALaterInsertionReplacesAnEarlier) {
   MergeTable merges;
-  merges.Insert({1, 2, 0, 3});
-  merges.Insert({1, 2, 5, 4});
+  merges.Insert({1, 2, {0, 3}});
+  merges.Insert({1, 2, {5, 4}});
   EXPECT_EQ(merges.size(), 1u);
-  EXPECT_EQ(merges.Find(1, 2)->merged, 4);
-  EXPECT_EQ(merges.Find(2, 1), nullptr);
+  EXPECT_EQ(merges.Find(1, 2).merged, 4);
+  EXPECT_EQ(merges.Find(2, 1).rank, MergeTable::kNoRank);
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ MergeTable MakeMerges(const Vocabulary& vocabulary) {
       const std::optional<TokenId> left = vocabulary.Find(token.substr(0, cut));
       if (!left) continue;
       const std::optional<TokenId> right = vocabulary.Find(token.substr(cut));
-      if (right) merges.Insert({*left, *right, static_cast<uint32_t>(id), static_cast<TokenId>(id)});
+      if (right) merges.Insert({*left, *right, {static_cast<uint32_t>(id), static_cast<TokenId>(id)}});
     }
   }
   return merges;

@@ -19,6 +19,10 @@ constexpr size_t kMaxCacheSlots = 8192;
 constexpr size_t kMaxCachedBytes = 64;
 // Longer words than any token are not looked up whole.
 constexpr size_t kMaxWholeWordBytes = 512;
+// What WriteByteLetters needs for one.
+constexpr size_t kMaxSpelledBytes = 2 * kMaxWholeWordBytes + 1;
+// So many words are looked up together, so that their accesses to tables that fit no cache overlap.
+constexpr size_t kWordsAhead = 16;
 
 }  // namespace
 
@@ -35,11 +39,21 @@ struct BpeModel::Scratch {
   BpeMerger merger;
   std::vector<BpeSymbol> symbols;
   std::vector<CacheSlot> cache;
+  std::vector<Word> words;    // the next to be tokenized
+  std::vector<char> letters;  // their spellings, room for kMaxSpelledBytes each
+};
+
+// A piece and how it is looked up.
+struct BpeModel::Word {
+  PieceRange piece;
+  uint64_t hash = 0;          // of `spelling`
+  std::string_view spelling;  // as in the vocabulary; empty where the word is too long to be looked up
 };
 
 BpeModel::BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
     : Model(std::move(vocabulary)), options_(std::move(options)), merges_(std::move(merges)) {
   has_affixes_ = !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
+  looks_up_words_ = options_.ignore_merges || !has_affixes_;
   if (options_.unk_token) unk_id_ = this->vocabulary().Find(*options_.unk_token);
   FillSingles();
   whole_ = std::make_unique<std::atomic<uint8_t>[]>(this->vocabulary().id_limit());
@@ -54,14 +68,6 @@ void BpeModel::FillSingles() {
     const char32_t letter = options_.pieces_are_bytes ? ByteLetter(static_cast<unsigned char>(byte)) : byte;
     if (const auto id = vocabulary().Find(EncodeUtf8(letter))) singles_[byte] = *id;
   }
-}
-
-int32_t BpeModel::WholeWord(std::string_view word) const {
-  if (word.size() > kMaxWholeWordBytes) return StringIndex::kMissing;
-  if (!options_.pieces_are_bytes) return vocabulary().Find(word).value_or(StringIndex::kMissing);
-  std::array<char, 2 * kMaxWholeWordBytes + 1> letters;
-  const size_t length = WriteByteLetters(word, letters.data());
-  return vocabulary().Find({letters.data(), length}).value_or(StringIndex::kMissing);
 }
 
 std::string BpeModel::WithAffixes(std::string_view letters, bool first, bool last) const {
@@ -137,14 +143,34 @@ Status BpeModel::MergePiece(std::string_view word, Scratch& scratch) const {
   return {};
 }
 
-Status BpeModel::TokenizePiece(std::string_view text, PieceRange piece, Scratch& scratch,
-                               std::vector<ModelToken>& tokens) const {
+void BpeModel::LookAhead(std::string_view text, std::span<const PieceRange> pieces, Scratch& scratch) const {
+  scratch.words.clear();
+  char* letters = scratch.letters.data();
+  for (const PieceRange& piece : pieces) {
+    const size_t length = piece.end - piece.begin;
+    Word& word = scratch.words.emplace_back(Word{piece, 0, {}});
+    if (length > kMaxWholeWordBytes) continue;
+    word.spelling = text.substr(piece.begin, length);
+    if (options_.pieces_are_bytes) {
+      word.spelling = {letters, WriteByteLetters(word.spelling, letters)};
+      letters += word.spelling.size();
+    }
+    word.hash = HashBytes(word.spelling);
+    if (looks_up_words_) vocabulary().PrefetchFilter(word.hash);
+    if (!scratch.cache.empty()) __builtin_prefetch(&scratch.cache[word.hash & (scratch.cache.size() - 1)]);
+  }
+  if (!looks_up_words_) return;
+  for (const Word& word : scratch.words) vocabulary().PrefetchLikely(word.hash);
+}
+
+Status BpeModel::TokenizeWord(std::string_view text, const Word& word, Scratch& scratch,
+                              std::vector<ModelToken>& tokens) const {
+  const PieceRange piece = word.piece;
   const uint32_t length = piece.end - piece.begin;
-  const std::string_view word = text.substr(piece.begin, length);
   // A word that is a token: stays whole at once, or if merging is known to lead there.
   int32_t whole = StringIndex::kMissing;
-  if (options_.ignore_merges || !has_affixes_) {
-    whole = WholeWord(word);
+  if (looks_up_words_ && !word.spelling.empty()) {
+    whole = vocabulary().FindHashed(word.spelling, word.hash).value_or(StringIndex::kMissing);
     if (whole != StringIndex::kMissing &&
         (options_.ignore_merges ||
          whole_[static_cast<size_t>(whole)].load(std::memory_order_relaxed) == kWhole)) {
@@ -152,12 +178,12 @@ Status BpeModel::TokenizePiece(std::string_view text, PieceRange piece, Scratch&
       return {};
     }
   }
+  const std::string_view bytes = text.substr(piece.begin, length);
   Scratch::CacheSlot* slot = nullptr;
   if (!scratch.cache.empty() && length <= kMaxCachedBytes) {
-    const uint64_t hash = HashBytes(word);
-    slot = &scratch.cache[hash & (scratch.cache.size() - 1)];
-    if (slot->hash == hash && slot->word_length == length &&
-        std::memcmp(text.data() + slot->word_begin, word.data(), length) == 0) {
+    slot = &scratch.cache[word.hash & (scratch.cache.size() - 1)];
+    if (slot->hash == word.hash && slot->word_length == length &&
+        std::memcmp(text.data() + slot->word_begin, bytes.data(), length) == 0) {
       const uint32_t shift = piece.begin - slot->word_begin;
       for (uint32_t i = 0; i < slot->token_count; ++i) {
         const ModelToken known = tokens[slot->first_token + i];
@@ -165,9 +191,9 @@ Status BpeModel::TokenizePiece(std::string_view text, PieceRange piece, Scratch&
       }
       return {};
     }
-    *slot = {hash, piece.begin, length, static_cast<uint32_t>(tokens.size()), 0};
+    *slot = {word.hash, piece.begin, length, static_cast<uint32_t>(tokens.size()), 0};
   }
-  LAMINA_RETURN_IF_ERROR(MergePiece(word, scratch));
+  LAMINA_RETURN_IF_ERROR(MergePiece(bytes, scratch));
   uint32_t begin = piece.begin;
   for (const BpeSymbol& symbol : scratch.symbols) {
     // Symbols of fallback bytes can claim more bytes than the word has.
@@ -184,13 +210,20 @@ Status BpeModel::TokenizePiece(std::string_view text, PieceRange piece, Scratch&
 }
 
 Status BpeModel::Tokenize(const PreTokenizedText& text, std::vector<ModelToken>& tokens) const {
+  const std::span<const PieceRange> pieces(text.pieces);
   Scratch scratch;
-  if (text.pieces.size() >= kCacheFromPieces) {
-    scratch.cache.resize(std::min(std::bit_ceil(text.pieces.size() * 2), kMaxCacheSlots));
+  if (pieces.size() >= kCacheFromPieces) {
+    scratch.cache.resize(std::min(std::bit_ceil(pieces.size() * 2), kMaxCacheSlots));
   }
+  const size_t batch = std::min(kWordsAhead, pieces.size());
+  scratch.words.reserve(batch);
+  if (options_.pieces_are_bytes) scratch.letters.resize(batch * kMaxSpelledBytes);
   const std::string_view whole_text = text.text.text();
-  for (const PieceRange& piece : text.pieces) {
-    LAMINA_RETURN_IF_ERROR(TokenizePiece(whole_text, piece, scratch, tokens));
+  for (size_t begin = 0; begin < pieces.size(); begin += batch) {
+    LookAhead(whole_text, pieces.subspan(begin, std::min(batch, pieces.size() - begin)), scratch);
+    for (const Word& word : scratch.words) {
+      LAMINA_RETURN_IF_ERROR(TokenizeWord(whole_text, word, scratch, tokens));
+    }
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,20 +39,21 @@ class BpeModel : public Model {
  private:
   struct Scratch;
   void FillSingles();
-  Status TokenizePiece(std::string_view text, PieceRange piece, Scratch& scratch,
-                       std::vector<ModelToken>& tokens) const;
+  struct Word;
+  void LookAhead(std::string_view text, std::span<const PieceRange> pieces, Scratch& scratch) const;
+  Status TokenizeWord(std::string_view text, const Word& word, Scratch& scratch,
+                      std::vector<ModelToken>& tokens) const;
   Status MergePiece(std::string_view word, Scratch& scratch) const;
   Status SplitIntoSymbols(std::string_view word, std::vector<BpeSymbol>& symbols) const;
   std::optional<TokenId> SymbolId(std::string_view letters, bool first, bool last) const;
   bool AppendByteTokens(std::string_view letters, bool first, bool last,
                         std::vector<BpeSymbol>& symbols) const;
   std::string WithAffixes(std::string_view letters, bool first, bool last) const;
-  // The token that is spelled like the whole word; kMissing where there is none.
-  int32_t WholeWord(std::string_view word) const;
 
   BpeOptions options_;
   MergeTable merges_;
   bool has_affixes_ = false;
+  bool looks_up_words_ = false;  // a word that is a token may stay whole
   std::optional<TokenId> unk_id_;
   std::array<int32_t, 256> singles_{};      // id of each byte (pieces_are_bytes) or ASCII character alone
   std::array<int32_t, 256> byte_tokens_{};  // id of <0xNN>

@@ -1,6 +1,7 @@
 #include "text/model/bpe_merges.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 
@@ -10,27 +11,48 @@ namespace {
 // Words up to this many symbols are merged by scanning: faster than a queue, and the quadratic cost stays
 // small.
 constexpr size_t kShortSymbols = 48;
+// Id of a symbol that was merged into the one before it.
+constexpr TokenId kGone = -1;
+
+void RemoveGone(std::vector<BpeSymbol>& symbols) {
+  std::erase_if(symbols, [](const BpeSymbol& symbol) { return symbol.id == kGone; });
+}
 
 }  // namespace
 
 void MergeTable::Reserve(size_t count) {
   const size_t wanted = std::bit_ceil(count * 2 + 2);
   if (wanted <= slots_.size()) return;
-  std::vector<Merge> old = std::exchange(slots_, std::vector<Merge>(wanted));
+  const std::vector<Merge> old = std::exchange(slots_, std::vector<Merge>(wanted));
   const size_t mask = wanted - 1;
   for (const Merge& merge : old) {
-    if (merge.merged < 0) continue;
+    if (merge.outcome.merged < 0) continue;
     size_t slot = Hash(merge.left, merge.right) & mask;
-    while (slots_[slot].merged >= 0) slot = (slot + 1) & mask;
+    while (slots_[slot].outcome.merged >= 0) slot = (slot + 1) & mask;
     slots_[slot] = merge;
   }
 }
 
+void MergeTable::InsertDirect(const Merge& merge) {
+  if (direct_.empty()) direct_.resize(size_t{kDirectIds} * kDirectIds);
+  Outcome& outcome = direct_[DirectIndex(merge.left, merge.right)];
+  if (outcome.merged < 0) ++count_;
+  outcome = merge.outcome;
+}
+
+void MergeTable::AddPartners(TokenId left, TokenId right) {
+  const auto needed = static_cast<size_t>(std::max(left, right)) + 1;
+  if (partners_.size() < needed) partners_.resize(std::max(needed, partners_.size() * 2));
+  partners_[static_cast<size_t>(left)].right |= PartnerBit(right);
+  partners_[static_cast<size_t>(right)].left |= PartnerBit(left);
+}
+
 void MergeTable::Insert(const Merge& merge) {
-  if ((count_ + 1) * 2 > slots_.size()) Reserve(slots_.size());
+  if (IsDirect(merge.left, merge.right)) return InsertDirect(merge);
+  if ((num_slots_used_ + 1) * 2 > slots_.size()) Reserve(slots_.size());
   const size_t mask = slots_.size() - 1;
   size_t slot = Hash(merge.left, merge.right) & mask;
-  while (slots_[slot].merged >= 0) {
+  while (slots_[slot].outcome.merged >= 0) {
     if (slots_[slot].left == merge.left && slots_[slot].right == merge.right) {
       slots_[slot] = merge;
       return;
@@ -38,6 +60,8 @@ void MergeTable::Insert(const Merge& merge) {
     slot = (slot + 1) & mask;
   }
   slots_[slot] = merge;
+  AddPartners(merge.left, merge.right);
+  ++num_slots_used_;
   ++count_;
 }
 
@@ -50,50 +74,68 @@ void BpeMerger::MergeAll(const MergeTable& merges, std::vector<BpeSymbol>& symbo
 }
 
 void BpeMerger::MergeShort(const MergeTable& merges, std::vector<BpeSymbol>& symbols) {
-  if (symbols.size() < 2) return;
-  candidates_.resize(symbols.size() - 1);  // [i]: the merge of symbols i and i + 1
-  for (size_t i = 0; i + 1 < symbols.size(); ++i) {
-    candidates_[i] = merges.Find(symbols[i].id, symbols[i + 1].id);
+  const size_t count = symbols.size();
+  if (count < 2) return;
+  // [i]: the merge of symbol i and the one after it; kNoRank for the last and for those that were merged into
+  // another. Symbols stay where they are until the end.
+  std::array<MergeTable::Outcome, kShortSymbols> candidates;
+  std::array<uint8_t, kShortSymbols> previous;
+  std::array<uint8_t, kShortSymbols> next;
+  for (size_t i = 0; i < count; ++i) {
+    candidates[i] = i + 1 < count ? merges.Find(symbols[i].id, symbols[i + 1].id) : MergeTable::Outcome();
+    previous[i] = static_cast<uint8_t>(i - 1);
+    next[i] = static_cast<uint8_t>(i + 1);
   }
+  size_t left_over = count;
   while (true) {
-    size_t best = SIZE_MAX;
-    uint32_t best_rank = MergeTable::kNoRank;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      if (candidates_[i] != nullptr && candidates_[i]->rank < best_rank) {
-        best_rank = candidates_[i]->rank;
-        best = i;
-      }
+    // The rank above, the position below: the least is the leftmost of the lowest rank.
+    uint64_t best = UINT64_MAX;
+    for (size_t i = 0; i + 1 < count; ++i) {
+      best = std::min(best, static_cast<uint64_t>(candidates[i].rank) << 32 | i);
     }
-    if (best == SIZE_MAX) return;
-    symbols[best].id = candidates_[best]->merged;
-    symbols[best].length_bytes += symbols[best + 1].length_bytes;
-    symbols.erase(symbols.begin() + static_cast<long>(best) + 1);
-    candidates_.erase(candidates_.begin() + static_cast<long>(best));
-    if (best > 0) candidates_[best - 1] = merges.Find(symbols[best - 1].id, symbols[best].id);
-    if (best < candidates_.size()) candidates_[best] = merges.Find(symbols[best].id, symbols[best + 1].id);
+    if (best >> 32 == MergeTable::kNoRank) break;
+    const size_t left = best & UINT32_MAX;
+    const size_t right = next[left];
+    const size_t after = next[right];
+    symbols[left].id = candidates[left].merged;
+    symbols[left].length_bytes += symbols[right].length_bytes;
+    symbols[right].id = kGone;
+    candidates[right] = {};
+    next[left] = static_cast<uint8_t>(after);
+    candidates[left] = {};
+    if (after < count) {
+      previous[after] = static_cast<uint8_t>(left);
+      candidates[left] = merges.Find(symbols[left].id, symbols[after].id);
+    }
+    if (left > 0) {
+      const size_t before = previous[left];
+      candidates[before] = merges.Find(symbols[before].id, symbols[left].id);
+    }
+    --left_over;
   }
+  if (left_over < count) RemoveGone(symbols);
 }
 
 void BpeMerger::MergeLong(const MergeTable& merges, std::vector<BpeSymbol>& symbols) {
   const auto count = static_cast<int32_t>(symbols.size());
   links_.resize(symbols.size());
-  candidates_.assign(symbols.size(), nullptr);  // [i]: the queued merge of symbol i and the one after it
+  candidates_.assign(symbols.size(), {});  // [i]: the queued merge of symbol i and the one after it
   queue_.clear();
   for (int32_t i = 0; i < count; ++i) {
     links_[static_cast<size_t>(i)] = {i - 1, i + 1 < count ? i + 1 : -1};
     if (i + 1 == count) break;
-    const MergeTable::Merge* merge =
+    const MergeTable::Outcome merge =
         merges.Find(symbols[static_cast<size_t>(i)].id, symbols[static_cast<size_t>(i) + 1].id);
     candidates_[static_cast<size_t>(i)] = merge;
-    if (merge != nullptr)
-      queue_.push_back(static_cast<uint64_t>(merge->rank) << 32 | static_cast<uint32_t>(i));
+    if (merge.rank != MergeTable::kNoRank)
+      queue_.push_back(static_cast<uint64_t>(merge.rank) << 32 | static_cast<uint32_t>(i));
   }
   std::make_heap(queue_.begin(), queue_.end(), std::greater<>());
   const auto refresh = [&](size_t left, size_t right) {
-    const MergeTable::Merge* merge = merges.Find(symbols[left].id, symbols[right].id);
+    const MergeTable::Outcome merge = merges.Find(symbols[left].id, symbols[right].id);
     candidates_[left] = merge;
-    if (merge == nullptr) return;
-    queue_.push_back(static_cast<uint64_t>(merge->rank) << 32 | left);
+    if (merge.rank == MergeTable::kNoRank) return;
+    queue_.push_back(static_cast<uint64_t>(merge.rank) << 32 | left);
     std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
   };
   while (!queue_.empty()) {
@@ -101,14 +143,14 @@ void BpeMerger::MergeLong(const MergeTable& merges, std::vector<BpeSymbol>& symb
     const uint64_t top = queue_.back();
     queue_.pop_back();
     const auto left = static_cast<size_t>(top & 0xFFFFFFFF);
-    const MergeTable::Merge* merge = candidates_[left];
+    const MergeTable::Outcome merge = candidates_[left];
     // An entry whose symbols have changed since; the current pair has an entry of its own.
-    if (merge == nullptr || merge->rank != top >> 32) continue;
+    if (merge.rank != top >> 32) continue;
     const auto right = static_cast<size_t>(links_[left].next);
-    symbols[left].id = merge->merged;
+    symbols[left].id = merge.merged;
     symbols[left].length_bytes += symbols[right].length_bytes;
-    symbols[right].id = -1;
-    candidates_[left] = candidates_[right] = nullptr;
+    symbols[right].id = kGone;
+    candidates_[left] = candidates_[right] = {};
     links_[left].next = links_[right].next;
     if (links_[left].next >= 0) {
       const auto next = static_cast<size_t>(links_[left].next);
@@ -117,7 +159,7 @@ void BpeMerger::MergeLong(const MergeTable& merges, std::vector<BpeSymbol>& symb
     }
     if (links_[left].previous >= 0) refresh(static_cast<size_t>(links_[left].previous), left);
   }
-  std::erase_if(symbols, [](const BpeSymbol& symbol) { return symbol.id < 0; });
+  RemoveGone(symbols);
 }
 
 }  // namespace lamina::text

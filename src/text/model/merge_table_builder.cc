@@ -42,7 +42,7 @@ Status MergeTableBuilder::Flush() {
     LAMINA_ASSIGN_OR_RETURN(const TokenId left_id, Find(merge.left, merge.hashes[0]));
     LAMINA_ASSIGN_OR_RETURN(const TokenId right_id, Find(merge.right, merge.hashes[1]));
     LAMINA_ASSIGN_OR_RETURN(const TokenId merged_id, Find(merged, merge.hashes[2]));
-    found[i] = {left_id, right_id, next_rank_++, merged_id};
+    found[i] = {left_id, right_id, {next_rank_++, merged_id}};
     table_.Prefetch(left_id, right_id);
   }
   for (size_t i = 0; i < num_pending_; ++i) table_.Insert(found[i]);
