@@ -1,5 +1,6 @@
 #include "text/json_reader.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -53,6 +54,11 @@ void JsonReader::SkipSpace() {
   const char* const text = text_.data();
   const size_t size = text_.size();
   size_t pos = pos_;
+  // Files for people to read are a third indentation.
+  for (uint64_t block = 0; pos + sizeof(block) <= size; pos += sizeof(block)) {
+    std::memcpy(&block, text + pos, sizeof(block));
+    if (block != kEachByte * ' ') break;
+  }
   while (pos < size && static_cast<unsigned char>(text[pos]) <= ' ' &&
          (text[pos] == ' ' || text[pos] == '\n' || text[pos] == '\r' || text[pos] == '\t')) {
     ++pos;
@@ -247,40 +253,54 @@ Result<std::string_view> JsonReader::RawValue() {
 }
 
 Result<JsonReader::Skipped> JsonReader::Skip() {
-  SkipSpace();
+  const Kind kind = Peek();
   Skipped skipped{pos_, 0};
+  switch (kind) {
+    case Kind::kObject:
+    case Kind::kArray:
+      LAMINA_RETURN_IF_ERROR(SkipContainer(skipped));
+      return skipped;
+    case Kind::kString:
+      LAMINA_RETURN_IF_ERROR(SkipString());
+      skipped.num_strings = 1;
+      return skipped;
+    case Kind::kEnd:
+      return Unexpected("a value");
+    default: {
+      const size_t end = std::min(text_.find_first_of(",:{}[]\" \t\r\n", pos_), text_.size());
+      if (end == pos_) return Unexpected("a value");
+      pos_ = end;
+      return skipped;
+    }
+  }
+}
+
+// What stands between strings and brackets is left for the JSON library to judge.
+Status JsonReader::SkipContainer(Skipped& skipped) {
   int open = 0;
   do {
-    switch (Peek()) {
-      case Kind::kObject:
-      case Kind::kArray:
+    SkipSpace();
+    if (pos_ >= text_.size()) return Unexpected("a value");
+    switch (text_[pos_]) {
+      case '{':
+      case '[':
         if (++open + depth_ > kMaxDepth) return InvalidModelError("JSON at byte {}: nested too deep", pos_);
         ++pos_;
         break;
-      case Kind::kString:
+      case '}':
+      case ']':
+        --open;
+        ++pos_;
+        break;
+      case '"':
         LAMINA_RETURN_IF_ERROR(SkipString());
         ++skipped.num_strings;
         break;
-      case Kind::kEnd:
-        return Unexpected("a value");
-      default: {
-        // A scalar, punctuation between values, or a closing bracket; the JSON library judges the text later.
-        const char c = text_[pos_];
-        if (c == '}' || c == ']') {
-          if (open == 0) return Unexpected("a value");
-          --open;
-          ++pos_;
-        } else if (c == ',' || c == ':') {
-          if (open == 0) return Unexpected("a value");
-          ++pos_;
-        } else {
-          const size_t end = text_.find_first_of(",:{}[]\" \t\r\n", pos_);
-          pos_ = end == std::string_view::npos ? text_.size() : end;
-        }
-      }
+      default:
+        ++pos_;
     }
   } while (open > 0);
-  return skipped;
+  return {};
 }
 
 Status JsonReader::ExpectEnd() {

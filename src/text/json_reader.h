@@ -57,6 +57,7 @@ class JsonReader {
   void SkipSpace();
   Status Unexpected(std::string_view expected);
   Status SkipString();
+  Status SkipContainer(Skipped& skipped);
   Status Unescape(std::string_view raw, std::string_view& value);
 
   std::string_view text_;

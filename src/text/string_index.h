@@ -46,7 +46,7 @@ class StringIndex {
   }
   int32_t Find(std::string_view key) const { return FindHashed(key, HashBytes(key)); }
   int32_t FindHashed(std::string_view key, uint64_t hash) const {
-    if (slots_.empty() || !filter_.MayContain(hash)) return kMissing;
+    if (slots_.empty()) return kMissing;
     const size_t mask = slots_.size() - 1;
     for (size_t slot = hash >> 32 & mask;; slot = (slot + 1) & mask) {
       const Slot& entry = slots_[slot];
@@ -61,12 +61,14 @@ class StringIndex {
   void Prefetch(uint64_t hash) const {
     if (!slots_.empty()) __builtin_prefetch(&slots_[hash >> 32 & (slots_.size() - 1)]);
   }
-  // The same in two steps: what tells that the key is not there, then the entry unless that says so.
-  void PrefetchFilter(uint64_t hash) const {
-    if (!slots_.empty()) filter_.Prefetch(hash);
+  // The same for the characters of the key that a hash probably belongs to; looks at its entry.
+  void PrefetchKey(uint64_t hash) const {
+    if (!slots_.empty()) __builtin_prefetch(bytes_.data() + slots_[hash >> 32 & (slots_.size() - 1)].offset);
   }
-  void PrefetchLikely(uint64_t hash) const {
-    if (!slots_.empty() && filter_.MayContain(hash)) Prefetch(hash);
+  // False where no key has the hash, which is told from memory that stays in use.
+  bool MayHave(uint64_t hash) const { return !slots_.empty() && filter_.MayContain(hash); }
+  void PrefetchMayHave(uint64_t hash) const {
+    if (!slots_.empty()) filter_.Prefetch(hash);
   }
   size_t size() const { return count_; }
   // Calls visit(key, value) for each entry, in no particular order.

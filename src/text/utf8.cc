@@ -1,5 +1,6 @@
 #include "text/utf8.h"
 
+#include <array>
 #include <cstring>
 
 namespace lamina::text {
@@ -38,6 +39,24 @@ size_t MatchedBytes(std::string_view text, const LeadByte& lead) {
   return matched;
 }
 
+// The bytes at the start of `text` that are characters of two bytes, or of three whose second byte may be any
+// continuation: all but a few of the letters of the world.
+size_t SimpleCharBytes(std::string_view text) {
+  size_t pos = 0;
+  while (pos + 3 <= text.size()) {
+    const auto lead = static_cast<unsigned char>(text[pos]);
+    if (lead >= 0xC2 && lead < 0xE0 && IsUtf8Continuation(text[pos + 1])) {
+      pos += 2;
+    } else if (lead > 0xE0 && lead < 0xF0 && lead != 0xED && IsUtf8Continuation(text[pos + 1]) &&
+               IsUtf8Continuation(text[pos + 2])) {
+      pos += 3;
+    } else {
+      break;
+    }
+  }
+  return pos;
+}
+
 }  // namespace
 
 void AppendUtf8(char32_t code, std::string& out) {
@@ -73,23 +92,19 @@ size_t CountUtf8Chars(std::string_view text) {
 size_t ValidUtf8Prefix(std::string_view text) {
   size_t pos = 0;
   while (pos < text.size()) {
-    uint64_t block = 0;
+    // ASCII, 32 bytes at a time.
+    std::array<uint64_t, 4> block;
     while (pos + sizeof(block) <= text.size()) {
-      std::memcpy(&block, text.data() + pos, sizeof(block));
-      if ((block & 0x8080808080808080u) != 0) break;
+      std::memcpy(block.data(), text.data() + pos, sizeof(block));
+      if (((block[0] | block[1] | block[2] | block[3]) & 0x8080808080808080u) != 0) break;
       pos += sizeof(block);
     }
+    while (pos < text.size() && static_cast<unsigned char>(text[pos]) < 0x80) ++pos;
+    pos += SimpleCharBytes(text.substr(pos));
     if (pos == text.size()) break;
     const auto byte = static_cast<unsigned char>(text[pos]);
-    if (byte < 0x80) {
-      ++pos;
-      continue;
-    }
+    if (byte < 0x80) continue;
     const LeadByte lead = ClassifyLead(byte);
-    if (lead.length == 2 && pos + 1 < text.size() && IsUtf8Continuation(text[pos + 1])) {
-      pos += 2;
-      continue;
-    }
     if (lead.length == 0 || MatchedBytes(text.substr(pos), lead) != lead.length) return pos;
     pos += lead.length;
   }

@@ -35,10 +35,11 @@ class Vocabulary {
     return id;
   }
   void Prefetch(uint64_t hash) const { index_.Prefetch(hash); }
-  // The same in two steps, for spellings that are likely to be no tokens: what tells so, then the entry
-  // unless that says so.
-  void PrefetchFilter(uint64_t hash) const { index_.PrefetchFilter(hash); }
-  void PrefetchLikely(uint64_t hash) const { index_.PrefetchLikely(hash); }
+  // Then the spelling, which Find compares with.
+  void PrefetchSpelling(uint64_t hash) const { index_.PrefetchKey(hash); }
+  // For spellings that are likely to be no tokens: false where none has the hash.
+  bool MayHave(uint64_t hash) const { return index_.MayHave(hash); }
+  void PrefetchMayHave(uint64_t hash) const { index_.PrefetchMayHave(hash); }
   bool Has(TokenId id) const {
     return id >= 0 && static_cast<size_t>(id) < by_id_.size() && by_id_[static_cast<size_t>(id)].used;
   }

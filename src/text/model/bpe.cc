@@ -48,6 +48,7 @@ struct BpeModel::Word {
   PieceRange piece;
   uint64_t hash = 0;          // of `spelling`
   std::string_view spelling;  // as in the vocabulary; empty where the word is too long to be looked up
+  bool may_be_token = false;
 };
 
 BpeModel::BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
@@ -148,7 +149,7 @@ void BpeModel::LookAhead(std::string_view text, std::span<const PieceRange> piec
   char* letters = scratch.letters.data();
   for (const PieceRange& piece : pieces) {
     const size_t length = piece.end - piece.begin;
-    Word& word = scratch.words.emplace_back(Word{piece, 0, {}});
+    Word& word = scratch.words.emplace_back(Word{piece, 0, {}, false});
     if (length > kMaxWholeWordBytes) continue;
     word.spelling = text.substr(piece.begin, length);
     if (options_.pieces_are_bytes) {
@@ -156,11 +157,14 @@ void BpeModel::LookAhead(std::string_view text, std::span<const PieceRange> piec
       letters += word.spelling.size();
     }
     word.hash = HashBytes(word.spelling);
-    if (looks_up_words_) vocabulary().PrefetchFilter(word.hash);
+    if (looks_up_words_) vocabulary().PrefetchMayHave(word.hash);
     if (!scratch.cache.empty()) __builtin_prefetch(&scratch.cache[word.hash & (scratch.cache.size() - 1)]);
   }
   if (!looks_up_words_) return;
-  for (const Word& word : scratch.words) vocabulary().PrefetchLikely(word.hash);
+  for (Word& word : scratch.words) {
+    word.may_be_token = !word.spelling.empty() && vocabulary().MayHave(word.hash);
+    if (word.may_be_token) vocabulary().Prefetch(word.hash);
+  }
 }
 
 Status BpeModel::TokenizeWord(std::string_view text, const Word& word, Scratch& scratch,
@@ -169,7 +173,7 @@ Status BpeModel::TokenizeWord(std::string_view text, const Word& word, Scratch& 
   const uint32_t length = piece.end - piece.begin;
   // A word that is a token: stays whole at once, or if merging is known to lead there.
   int32_t whole = StringIndex::kMissing;
-  if (looks_up_words_ && !word.spelling.empty()) {
+  if (word.may_be_token) {
     whole = vocabulary().FindHashed(word.spelling, word.hash).value_or(StringIndex::kMissing);
     if (whole != StringIndex::kMissing &&
         (options_.ignore_merges ||

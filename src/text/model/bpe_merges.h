@@ -37,9 +37,13 @@ class MergeTable {
       if (entry.outcome.merged < 0) return {};
     }
   }
-  // Begins to load the entry of a pair.
+  // Begins to load what Insert will look at.
   void Prefetch(TokenId left, TokenId right) const {
-    if (!slots_.empty()) __builtin_prefetch(&slots_[Hash(left, right) & (slots_.size() - 1)]);
+    if (!slots_.empty()) __builtin_prefetch(&slots_[Hash(left, right) & (slots_.size() - 1)], 1);
+    const auto left_index = static_cast<uint32_t>(left);
+    const auto right_index = static_cast<uint32_t>(right);
+    if (left_index < partners_.size()) __builtin_prefetch(&partners_[left_index], 1);
+    if (right_index < partners_.size()) __builtin_prefetch(&partners_[right_index], 1);
   }
   size_t size() const { return count_; }
 

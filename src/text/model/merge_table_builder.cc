@@ -35,6 +35,9 @@ Status MergeTableBuilder::Add(std::string_view left, std::string_view right) {
 }
 
 Status MergeTableBuilder::Flush() {
+  for (size_t i = 0; i < num_pending_; ++i) {
+    for (const uint64_t hash : pending_[i].hashes) vocabulary_.PrefetchSpelling(hash);
+  }
   std::array<MergeTable::Merge, kBatch> found;
   for (size_t i = 0; i < num_pending_; ++i) {
     const Pending& merge = pending_[i];
