@@ -14,6 +14,7 @@ namespace lamina::cli {
 namespace {
 
 constexpr int kHistoryLines = 1000;
+constexpr char kEndOfInput = '\x04';  // Ctrl-D
 
 volatile std::sig_atomic_t g_interrupted = 0;
 
@@ -82,6 +83,8 @@ struct LineReader::State {
       const ssize_t count = read(STDIN_FILENO, &byte, 1);
       if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (count <= 0) return static_cast<int>(count);
+      // What the terminal keeps of a Ctrl-D that was typed before its line was asked for.
+      if (byte == '\0') byte = kEndOfInput;
       const size_t decoded = std::mbrtowc(character, &byte, 1, &decoding);
       if (decoded == static_cast<size_t>(-2)) continue;  // more bytes are needed
       if (decoded != static_cast<size_t>(-1)) return 1;
@@ -105,6 +108,11 @@ LineReader::LineReader() : state_(std::make_unique<State>()) {
   el_set(state_->edit, EL_SIGNAL, 0);
   el_set(state_->edit, EL_GETCFN, &State::ReadCharacter);
   el_source(state_->edit, nullptr);
+  // Ctrl-C discards nothing: the terminal would do so after the signal, and might take the next prompt away.
+  for (const char* mode : {"-d", "-x"}) {
+    const char* arguments[] = {"setty", mode, "+noflsh"};
+    el_parse(state_->edit, 3, arguments);
+  }
 }
 
 LineReader::~LineReader() {
@@ -116,6 +124,8 @@ LineReader::Line LineReader::Read(const std::string& prompt) {
   state_->prompt = prompt;
   const InterruptScope interrupts;
   state_->interrupts = &interrupts;
+  // Before the prompt is there and not, as el_gets does, after it: what is typed at once is for the editor.
+  el_set(state_->edit, EL_PREP_TERM, 1);
   int count = 0;
   const char* text = el_gets(state_->edit, &count);
   if (g_interrupted) {
