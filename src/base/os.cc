@@ -99,6 +99,10 @@ uint64_t PeakResidentBytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+uint64_t UnmappedResidentBytes() {
+  return ProcBytes("/proc/self/status", "RssAnon") + ProcBytes("/proc/self/status", "RssShmem");
+}
+
 std::string CpuModel() {
   std::ifstream file("/proc/cpuinfo");
   std::string line;

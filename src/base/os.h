@@ -21,6 +21,9 @@ HostMemory GetHostMemory();
 // Resident memory of this process (mapped files included), current and highest so far; 0 where unknown.
 uint64_t ResidentBytes();
 uint64_t PeakResidentBytes();
+// Resident memory of this process without pages of mapped files: anonymous, shared and pinned; 0 where
+// unknown.
+uint64_t UnmappedResidentBytes();
 
 // "AMD EPYC 9654 96-Core Processor", or "unknown".
 std::string CpuModel();

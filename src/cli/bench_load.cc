@@ -98,6 +98,7 @@ Json JsonOf(const LoadSample& sample) {
           {"copy_s", static_cast<double>(sample.report.phases.copy_ns) * 1e-9},
           {"wait_s", static_cast<double>(sample.report.phases.wait_ns) * 1e-9},
           {"bytes", sample.report.bytes},
+          {"host_peak_bytes", sample.host_peak_bytes},
           {"reading_threads", sample.report.reading_threads},
           {"mapping_threads", sample.report.mapping_threads},
           {"bytes_by_way", bytes_by_way}};
@@ -236,9 +237,14 @@ Status Bench::MeasureCase(const std::string& name, const std::string& temperatur
                     {"percent_of_bound", percent},
                     {"samples", samples}});
   if (flags_.json) return Status();
-  out_.Print("{:<5}  {:<12} {:8.3f} {:8.3f} {:8.3f} s {:8.2f} GB/s {:6.1f} % of bound\n", temperature, label,
-             samples.front().at("seconds").get<double>(), median.at("seconds").get<double>(),
-             samples.back().at("seconds").get<double>(), rate(median) * 1e-9, percent);
+  uint64_t host_peak_bytes = 0;
+  for (const Json& sample : samples) {
+    host_peak_bytes = std::max(host_peak_bytes, sample.value("host_peak_bytes", uint64_t{0}));
+  }
+  out_.Print("{:<5}  {:<12} {:8.3f} {:8.3f} {:8.3f} s {:8.2f} GB/s {:6.1f} % of bound, host +{}\n",
+             temperature, label, samples.front().at("seconds").get<double>(),
+             median.at("seconds").get<double>(), samples.back().at("seconds").get<double>(),
+             rate(median) * 1e-9, percent, FormatByteSize(host_peak_bytes));
   return out_.Flush();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host_pages.h"
+#include "base/os.h"
 #include "base/thread_pool.h"
 
 namespace lamina::cli {
@@ -26,6 +28,31 @@ class Stopwatch {
 
  private:
   int64_t start_ns_ = SystemClock().NowNs();
+};
+
+// Watches the memory of the process, without pages of mapped files, from a thread of its own.
+class HostPeak {
+ public:
+  HostPeak() : watcher_([this](const std::stop_token& stop) { Watch(stop); }) {}
+  // Beyond what there was at first. Ends the watch.
+  uint64_t AddedBytes() {
+    watcher_.request_stop();
+    watcher_.join();
+    return peak_bytes_ - std::min(peak_bytes_, start_bytes_);
+  }
+
+ private:
+  void Watch(const std::stop_token& stop) {
+    constexpr auto kInterval = std::chrono::milliseconds(2);
+    while (!stop.stop_requested()) {
+      peak_bytes_ = std::max(peak_bytes_, UnmappedResidentBytes());
+      std::this_thread::sleep_for(kInterval);
+    }
+  }
+
+  const uint64_t start_bytes_ = UnmappedResidentBytes();
+  uint64_t peak_bytes_ = 0;  // of the watcher until it is joined
+  std::jthread watcher_;
 };
 
 // Memory of an allocator, given back.
@@ -218,11 +245,13 @@ Result<LoadSample> MeasureLoad(ExecutionProvider& provider, const Device& device
   }
   sample.allocate_s = allocate_watch.Seconds();
 
+  HostPeak host_peak;
   const Stopwatch load_watch;
   LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceLoader> loader,
                           DeviceLoader::Create(provider, provider.host_registration(), device, options));
   LAMINA_RETURN_IF_ERROR(loader->LoadBatch(data.items, {}));
   sample.load_s = load_watch.Seconds();
+  sample.host_peak_bytes = host_peak.AddedBytes();
   sample.report = loader->last_report();
   if (check) LAMINA_RETURN_IF_ERROR(CheckItems(provider, device, data));
   return sample;

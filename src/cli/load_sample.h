@@ -28,7 +28,8 @@ Result<double> MeasureReadRate(const LoadBenchData& data, bool direct, int reade
 struct LoadSample {
   double context_s = 0;  // until the device answers
   double allocate_s = 0;
-  double load_s = 0;  // staging set-up included
+  double load_s = 0;             // staging set-up included
+  uint64_t host_peak_bytes = 0;  // that the load added, without pages of mapped files
   LoadReport report;
 };
 

@@ -132,16 +132,21 @@ void DeviceConstants::CountLoad(const SessionDevice& device) {
   found->wait_ns += report.phases.wait_ns;
 }
 
-Result<DeviceConstants::Temporary> DeviceConstants::LoadTemporarily(const Value* value,
-                                                                    const Progress& progress) {
-  Constant& constant = *by_value_.at(value);
-  if (constant.value.defined()) return Temporary();
-  LAMINA_ASSIGN_OR_RETURN(void* memory,
-                          DeviceOf(constant).memory->Alloc(constant.host->tensor().size_bytes()));
-  PlaceAt(constant, memory);
-  Temporary temporary(this, value);
-  LAMINA_RETURN_IF_ERROR(Fill({&constant}, progress));
-  return temporary;
+Result<std::vector<DeviceConstants::Temporary>> DeviceConstants::LoadTemporarily(
+    std::span<const Value* const> constants, const Progress& progress) {
+  std::vector<Temporary> temporaries;
+  std::vector<Constant*> placed;
+  for (const Value* value : constants) {
+    Constant& constant = *by_value_.at(value);
+    if (constant.value.defined()) continue;
+    LAMINA_ASSIGN_OR_RETURN(void* memory,
+                            DeviceOf(constant).memory->Alloc(constant.host->tensor().size_bytes()));
+    PlaceAt(constant, memory);
+    temporaries.emplace_back(this, value);
+    placed.push_back(&constant);
+  }
+  if (!placed.empty()) LAMINA_RETURN_IF_ERROR(Fill(placed, progress));
+  return temporaries;
 }
 
 DeviceConstants::Temporary::~Temporary() {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,10 @@ class DeviceConstants {
 
   // Allocates the blocks and fills the constants in use. RESOURCE_EXHAUSTED with the bytes of the block.
   Status Load(const Progress& progress);
+  // Of a constant from Use, also where it is not on its device.
+  uint64_t SizeBytes(const Value* constant) const {
+    return by_value_.at(constant)->host->tensor().size_bytes();
+  }
   void* PackedMemory(size_t room) const { return rooms_[room].memory; }
 
   // Keeps a constant that is in no block on its device for as long as the object lives.
@@ -59,7 +64,9 @@ class DeviceConstants {
     DeviceConstants* constants_ = nullptr;
     const Value* constant_ = nullptr;
   };
-  Result<Temporary> LoadTemporarily(const Value* constant, const Progress& progress);
+  // Those of `constants` that are not on their devices yet, loaded together.
+  Result<std::vector<Temporary>> LoadTemporarily(std::span<const Value* const> constants,
+                                                 const Progress& progress);
 
   // What loading took so far.
   struct LoadTimes {

@@ -7,30 +7,13 @@
 #include "model/derived_tensor.h"
 #include "placement/apply_placement.h"
 #include "provider/graph_node_info.h"
+#include "runtime/device_packing.h"
+#include "runtime/node_prepack_context.h"
 
 namespace lamina {
 namespace {
 
 constexpr uint64_t kPackedAlignment = 64;
-
-// Constants of one node while a weight of it is packed.
-class NodePrepackContext : public PrepackContext {
- public:
-  NodePrepackContext(const Step& step, ThreadPool& threads, void* stream)
-      : step_(step), threads_(threads), stream_(stream) {}
-  const Tensor* Constant(int input) const override {
-    if (input < 0 || input >= static_cast<int>(step_.inputs.size())) return nullptr;
-    const Value* constant = step_.inputs[static_cast<size_t>(input)].constant;
-    return constant && constant->is_tensor() ? &constant->tensor() : nullptr;
-  }
-  ThreadPool& threads() override { return threads_; }
-  void* stream() const override { return stream_; }
-
- private:
-  const Step& step_;
-  ThreadPool& threads_;
-  void* stream_;
-};
 
 // What stands for a kernel in copy steps.
 const KernelCreateInfo& CopyInfo() {
@@ -63,14 +46,6 @@ class ExecutableBuilder {
   }
 
  private:
-  // A weight that a kernel on a device will pack once all that is needed there is known.
-  struct DevicePacking {
-    size_t step = 0;  // of the main graph
-    int input = 0;
-    PrepackDeclaration declaration;
-    size_t room = 0;  // of DeviceConstants
-  };
-
   int32_t host() const { return static_cast<int32_t>(options_.devices->size()) - 1; }
   const SessionDevice& DeviceAt(int32_t device) const {
     return (*options_.devices)[static_cast<size_t>(device)];
@@ -213,17 +188,12 @@ class ExecutableBuilder {
     return Status();
   }
 
-  static bool IsAbsorbed(size_t index, int input, const PrepackDeclaration& declaration) {
-    return index == static_cast<size_t>(input) ||
-           (index < 32 && (declaration.absorbed_inputs >> index & 1) != 0);
-  }
-
   // The originals are not passed to the kernel any more. Their bytes.
   uint64_t ReleaseInputs(Step& step, int input, const PrepackDeclaration& declaration) {
     uint64_t weight_bytes = 0;
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const Value* constant = step.inputs[i].constant;
-      if (!constant || step.released_inputs[i] || !IsAbsorbed(i, input, declaration)) continue;
+      if (!constant || step.released_inputs[i] || !IsAbsorbedByPacking(i, input, declaration)) continue;
       step.released_inputs[i] = true;
       const bool on_host = step.device == host() || step.info->def.is_host_input(static_cast<int>(i));
       if (on_host) {
@@ -240,49 +210,16 @@ class ExecutableBuilder {
     if (!options_.placed) return Status();
     LAMINA_RETURN_IF_ERROR(options_.device_constants->Load(options_.on_prepacked));
     for (const DevicePacking& packing : packings_) {
-      Step& step = executable.steps_[packing.step];
-      LAMINA_RETURN_IF_ERROR(PackOnDevice(packing, step).WithContext(NodeLabel(*step.node)));
+      prepacked_.total_bytes_ += packing.declaration.packed_bytes;
     }
-    return Status();
-  }
-
-  Status PackOnDevice(const DevicePacking& packing, Step& step) {
-    const SessionDevice& device = DeviceAt(step.device);
-    std::vector<DeviceConstants::Temporary> originals;
-    for (size_t i = 0; i < step.inputs.size(); ++i) {
-      const Value* constant = step.inputs[i].constant;
-      const bool is_needed = constant && IsAbsorbed(i, packing.input, packing.declaration) &&
-                             !step.info->def.is_host_input(static_cast<int>(i));
-      if (!is_needed) continue;
-      LAMINA_ASSIGN_OR_RETURN(DeviceConstants::Temporary original,
-                              options_.device_constants->LoadTemporarily(constant, options_.on_prepacked));
-      originals.push_back(std::move(original));
-    }
-    // Not a byte more than the plan has for it.
-    std::shared_ptr<void> scratch;
-    if (const uint64_t scratch_bytes = packing.declaration.scratch_bytes; scratch_bytes > 0) {
-      LAMINA_ASSIGN_OR_RETURN(scratch, Reserve(*device.memory, scratch_bytes));
-    }
-    LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream,
-                            device.provider->CreateStream(device.device(), StreamPurpose::kCompute));
-    void* packed = options_.device_constants->PackedMemory(packing.room);
-    NodePrepackContext context(step, *options_.threads, stream ? stream->handle() : nullptr);
-    const Status status = step.kernel->PrePackWeight(packing.input, context, packed, scratch.get());
-    const Status done = stream ? stream->Synchronize() : Status();
-    LAMINA_RETURN_IF_ERROR(status.WithContext(device.name()));
-    LAMINA_RETURN_IF_ERROR(done.WithContext(device.name()));
-    step.packed[static_cast<size_t>(packing.input)] = {packed, packing.declaration.packed_bytes};
-    prepacked_.total_bytes_ += packing.declaration.packed_bytes;
-    return Status();
+    return PackWeightsOnDevices(
+        {*options_.devices, *options_.device_constants, *options_.threads, options_.on_prepacked}, packings_,
+        executable.steps_);
   }
 
   // Kernels of the host may read a vector past the end.
   static Result<std::shared_ptr<void>> Allocate(Allocator& allocator, uint64_t bytes) {
-    return Reserve(allocator, bytes + kPackedAlignment);
-  }
-
-  static Result<std::shared_ptr<void>> Reserve(Allocator& allocator, uint64_t bytes) {
-    LAMINA_ASSIGN_OR_RETURN(void* memory, allocator.Reserve(bytes));
+    LAMINA_ASSIGN_OR_RETURN(void* memory, allocator.Reserve(bytes + kPackedAlignment));
     return std::shared_ptr<void>(memory, [&allocator](void* p) { allocator.Free(p); });
   }
 

@@ -8,6 +8,7 @@
 
 #include "base/cgroup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "support/fake_clock.h"
 #include "support/test_data.h"
 
@@ -35,6 +36,21 @@ TEST(OsTest, PeakMemoryGrowsWithUse) {
   const std::vector<char> used(64 << 20, 'x');
   EXPECT_GE(ResidentBytes() + (1 << 20), before + used.size());
   EXPECT_GE(PeakResidentBytes() + (1 << 20), ResidentBytes());
+}
+
+TEST(OsTest, MappedFilesAreNotMemoryOfTheProcess) {
+  const TempDir dir;
+  WriteWholeFile(dir.File("data"), std::string(64 << 20, 'x'));
+  const auto file = SystemFiles().Open(dir.File("data"));
+  ASSERT_TRUE(file.ok());
+  const auto mapping = (*file)->Map(0, 64 << 20);
+  ASSERT_TRUE(mapping.ok());
+  const uint64_t before = UnmappedResidentBytes();
+  ASSERT_GT(before, 0u);
+  ASSERT_TRUE(mapping->Populate().ok());
+  EXPECT_LT(UnmappedResidentBytes(), before + (16 << 20));
+  const std::vector<char> used(64 << 20, 'x');
+  EXPECT_GE(UnmappedResidentBytes() + (1 << 20), before + used.size());
 }
 
 void WriteTree(const TempDir& root, const std::map<std::string, std::string>& files) {
