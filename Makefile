@@ -3,6 +3,7 @@
 #   make demo     install what is needed, build, write a story
 #   make test     install what is needed, build, run the quick tests
 #   make full     the long tests too
+#   make fuzz     libFuzzer on the reader of models for FUZZ_SECONDS (60); needs Debian's clang
 #   make format   clang-format over all sources
 #   make tidy     clang-tidy over all sources
 #   make install  build and install below PREFIX (/usr/local)
@@ -12,7 +13,9 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD := build/$(PRESET)
 
-.PHONY: demo test full build setup format tidy install clean
+FUZZ_SECONDS ?= 60
+
+.PHONY: demo test full fuzz build setup format tidy install clean
 
 demo: setup
 	cmake --preset $(PRESET)
@@ -24,6 +27,15 @@ test: build
 
 full: build
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+
+fuzz:
+	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DLAMINA_FUZZ=ON
+	cmake --build build/fuzz --target fuzz_onnx_reader --parallel $(JOBS)
+	mkdir -p build/fuzz/corpus
+	for model in tests/data/zoo/*/model.onnx; do cp "$$model" "build/fuzz/corpus/$$(basename "$$(dirname "$$model")")"; done
+	build/fuzz/fuzz_onnx_reader -max_len=65536 -rss_limit_mb=2048 -timeout=20 -max_total_time=$(FUZZ_SECONDS) \
+	  -artifact_prefix=build/fuzz/ build/fuzz/corpus
 
 build: setup
 	cmake --preset $(PRESET)

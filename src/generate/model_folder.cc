@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "text/json_fields.h"
 
 namespace lamina {
 namespace {
@@ -30,11 +31,10 @@ bool IsFolder(const fs::path& path) {
 Result<json> ReadConfig(const fs::path& path) {
   if (!IsFile(path)) return json();
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
+  std::ostringstream content;
+  content << file.rdbuf();
   if (!file) return IoError("{}: cannot be read", path.string());
-  json parsed = json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) return InvalidModelError("{}: is not valid JSON", path.string());
+  LAMINA_ASSIGN_OR_RETURN(json parsed, text::ParseJson(content.str(), path.string()));
   if (!parsed.is_object())
     return InvalidModelError("{}: expected a JSON object, found {}", path.string(), parsed.type_name());
   return parsed;

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -10,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "memory/bfc_arena.h"
 #include "runtime/node_stats_recorder.h"
+#include "runtime/weight_traffic.h"
 
 namespace lamina {
 namespace {
@@ -268,15 +270,27 @@ class StepContext : public KernelContext {
   uint64_t scratch_bytes_ = 0;
 };
 
+// The rows for which a step looks up a table or chooses experts.
+int64_t RowsOf(const Step& step, const StepContext& context) {
+  if (context.num_inputs() < 2) return 1;
+  const bool is_mixture = step.node->op_type == "MoE" || step.node->op_type == "QMoE";
+  const Tensor* input = context.Input(is_mixture ? 0 : 1);
+  if (!input) return 1;
+  const Shape& shape = input->shape();
+  if (!is_mixture) return shape.num_elements();
+  return shape.rank() > 0 ? shape.num_elements() / std::max<int64_t>(shape[shape.rank() - 1], 1) : 1;
+}
+
 uint64_t BytesTouched(const Step& step, const StepContext& context, const Frame& frame) {
   uint64_t bytes = 0;
+  const int64_t rows = RowsOf(step, context);
   for (int i = 0; i < context.num_inputs(); ++i) {
     const PackedWeight packed = context.Packed(i);
-    if (packed.data) {
-      bytes += packed.size_bytes;
-    } else if (const Tensor* input = context.Input(i)) {
-      bytes += input->size_bytes();
-    }
+    const Tensor* input = context.Input(i);
+    if (!packed.data && !input) continue;
+    const uint64_t whole_bytes = packed.data ? packed.size_bytes : input->size_bytes();
+    const double share = input ? ShareRead(*step.node, static_cast<size_t>(i), input->shape(), rows) : 1.0;
+    bytes += static_cast<uint64_t>(share * static_cast<double>(whole_bytes));
   }
   for (const int32_t output : step.outputs) {
     if (output < 0) continue;

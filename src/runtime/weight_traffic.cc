@@ -6,25 +6,39 @@
 namespace lamina {
 namespace {
 
-// The share of a constant input that one token reads.
-double ShareRead(const Step& step, size_t input) {
-  const Node& node = *step.node;
-  const bool looked_up = node.op_type == "Gather" || node.op_type == "GatherBlockQuantized";
+int64_t IntOr(const Node& node, const char* name, int64_t fallback) {
+  const Attribute* attribute = node.FindAttribute(name);
+  const auto* value = attribute ? std::get_if<int64_t>(&attribute->value) : nullptr;
+  return value ? *value : fallback;
+}
+
+// Of a constant input, for one token.
+double ShareReadByToken(const Step& step, size_t input) {
   const Value* constant = step.inputs[input].constant;
-  if (looked_up && input != 1 && constant->is_tensor() && constant->tensor().shape().rank() > 0) {
-    return 1.0 / static_cast<double>(std::max<int64_t>(constant->tensor().shape()[0], 1));
-  }
-  if ((node.op_type == "MoE" || node.op_type == "QMoE") && input >= 2) {
-    const Attribute* chosen = node.FindAttribute("k");
-    const auto* k = chosen ? std::get_if<int64_t>(&chosen->value) : nullptr;
-    const int64_t experts = constant->tensor().shape().rank() > 0 ? constant->tensor().shape()[0] : 1;
-    return std::min(1.0,
-                    static_cast<double>(k ? *k : 1) / static_cast<double>(std::max<int64_t>(experts, 1)));
-  }
-  return 1.0;
+  return constant->is_tensor() ? ShareRead(*step.node, input, constant->tensor().shape(), 1) : 1.0;
 }
 
 }  // namespace
+
+double ShareRead(const Node& node, size_t input, const Shape& shape, int64_t rows) {
+  if (shape.rank() == 0) return 1.0;
+  const bool is_block_gather = node.op_type == "GatherBlockQuantized";
+  int64_t entries = 0;    // that can be chosen
+  int64_t chosen = rows;  // of them, at most
+  if (is_block_gather || node.op_type == "Gather") {
+    if (input == 1) return 1.0;
+    int64_t axis = IntOr(node, is_block_gather ? "gather_axis" : "axis", 0);
+    if (axis < 0) axis += shape.rank();
+    if (axis < 0 || axis >= shape.rank()) return 1.0;
+    entries = shape[static_cast<int>(axis)];
+  } else if ((node.op_type == "MoE" || node.op_type == "QMoE") && input >= 2) {
+    entries = shape[0];
+    chosen = rows * IntOr(node, "k", 1);
+  } else {
+    return 1.0;
+  }
+  return std::min(1.0, static_cast<double>(chosen) / static_cast<double>(std::max<int64_t>(entries, 1)));
+}
 
 uint64_t WeightBytesPerToken(const Executable& executable) {
   double total = 0;
@@ -35,11 +49,9 @@ uint64_t WeightBytesPerToken(const Executable& executable) {
       const Value* constant = step.inputs[input].constant;
       if (!constant) continue;
       if (step.packed[input].data) {
-        // Of a weight that was packed on a device the original is gone.
-        total += (constant->is_tensor() ? ShareRead(step, input) : 1.0) *
-                 static_cast<double>(step.packed[input].size_bytes);
+        total += ShareReadByToken(step, input) * static_cast<double>(step.packed[input].size_bytes);
       } else if (constant->is_tensor() && !step.released_inputs[input] && counted.insert(constant).second) {
-        total += ShareRead(step, input) * static_cast<double>(constant->tensor().size_bytes());
+        total += ShareReadByToken(step, input) * static_cast<double>(constant->tensor().size_bytes());
       }
     }
   }

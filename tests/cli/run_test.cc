@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "support/subprocess.h"
 #include "support/test_data.h"
@@ -72,6 +74,15 @@ TEST(RunCommandTest, AProfileIsWritten) {
   EXPECT_THAT(trace, HasSubstr("\"traceEvents\""));
   EXPECT_THAT(trace, HasSubstr("MatMulNBits"));
   EXPECT_EQ(trace.substr(trace.size() - 3), "]}\n");
+  // No step moves as much as the table of embeddings, of which a few rows are read.
+  uint64_t largest_bytes = 0;
+  const nlohmann::json parsed = nlohmann::json::parse(trace);
+  for (const auto& event : parsed.at("traceEvents")) {
+    if (event.at("cat") != "GatherBlockQuantized") continue;
+    largest_bytes = std::max(largest_bytes, event.at("args").at("bytes").get<uint64_t>());
+  }
+  EXPECT_GT(largest_bytes, 0);
+  EXPECT_LT(largest_bytes, 64 * 1024);
   EXPECT_EQ(RunLamina({"run", Tales(), "Hello", "--profile", dir.path()}).exit_code, 1);
 }
 

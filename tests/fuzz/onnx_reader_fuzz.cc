@@ -1,9 +1,4 @@
-// libFuzzer target of the reader of ONNX models. Built with clang and -DLAMINA_FUZZ=ON:
-//
-//   cmake -S . -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DLAMINA_FUZZ=ON
-//   cmake --build build/fuzz --target fuzz_onnx_reader
-//   mkdir -p corpus && cp tests/data/zoo/*-fp32/model.onnx corpus/ --backup=numbered
-//   build/fuzz/fuzz_onnx_reader -max_len=65536 -rss_limit_mb=1024 -timeout=20 corpus
+// libFuzzer target of the reader of ONNX models, built with clang and -DLAMINA_FUZZ=ON: `make fuzz` runs it.
 #include <cstdint>
 #include <cstdlib>
 

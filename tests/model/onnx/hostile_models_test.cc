@@ -4,11 +4,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/log.h"
 #include "model/onnx/model_writer.h"
 #include "model/onnx/value_file.h"
+#include "support/cpu_time.h"
 #include "support/hostile_model.h"
 #include "support/onnx_mutator.h"
 #include "support/rare_model.h"
@@ -23,13 +23,6 @@ uint64_t PeakResidentBytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-         1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
 // Uses `count` damaged copies of `original`.
 void UseMutations(const std::string& original, uint32_t seed, int count) {
   SetLogLevel(LogLevel::kError);
@@ -38,9 +31,9 @@ void UseMutations(const std::string& original, uint32_t seed, int count) {
   int readable = 0;
   for (int i = 0; i < count; ++i) {
     const std::string mutated = mutator.Next();
-    const double start = CpuSeconds();
+    const double start = testing::CpuSeconds();
     const Status status = testing::UseHostileModel(std::as_bytes(std::span(mutated)));
-    EXPECT_LT(CpuSeconds() - start, 20) << "seed " << seed << ", mutation " << i;
+    EXPECT_LT(testing::CpuSeconds() - start, 20) << "seed " << seed << ", mutation " << i;
     EXPECT_NE(status.code(), StatusCode::kInternal)
         << "seed " << seed << ", mutation " << i << ": " << status.ToString();
     readable += status.ok();
