@@ -4,8 +4,9 @@
 //   nvcc -std=c++20 -O3 -gencode arch=compute_90a,code=sm_90a -Isrc -Iinclude -o bench_cuda_kernels
 //     bench/bench_cuda_kernels.cu src/providers/cuda/device/*.cu -ldl
 //
-// A line for each: name, microseconds (the median of repeats), and GB/s of weights or TFLOP/s. Products at
-// decode go through as many matrices as do not fit the cache.
+// A line for each: name, microseconds (the median of repeats), and GB/s of weights or TFLOP/s. Launches
+// follow each other in a graph, as in a decode step. Products at decode go through as many matrices as do not
+// fit the cache.
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -58,7 +59,7 @@ __global__ void ReadAll(const uint4* data, int64_t count, uint32_t* out) {
   if (sum == 0x12345678u) *out = sum;
 }
 
-// Microseconds of launch(i), i counting up, from `repeats` measurements of `calls` each.
+// Microseconds of launch(i), i counting up, from `repeats` measurements of `calls` each, which are a graph.
 template <typename F>
 double Time(int repeats, int calls, F launch) {
   cudaEvent_t begin, end;
@@ -66,16 +67,25 @@ double Time(int repeats, int calls, F launch) {
   cudaEventCreate(&end);
   const auto stream = static_cast<cudaStream_t>(target.stream);
   for (int i = 0; i < calls; ++i) launch(i);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "recording");
+  for (int i = 0; i < calls; ++i) launch(i);
+  Check(cudaStreamEndCapture(stream, &graph), "recording");
+  Check(cudaGraphInstantiate(&executable, graph, 0), "recording");
+  cudaGraphLaunch(executable, stream);
   std::vector<float> times;
   for (int repeat = 0; repeat < repeats; ++repeat) {
     cudaEventRecord(begin, stream);
-    for (int i = 0; i < calls; ++i) launch(i);
+    cudaGraphLaunch(executable, stream);
     cudaEventRecord(end, stream);
     Check(cudaEventSynchronize(end), "waiting");
     float ms = 0;
     cudaEventElapsedTime(&ms, begin, end);
     times.push_back(ms * 1000 / static_cast<float>(calls));
   }
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }
@@ -156,6 +166,76 @@ void NBits(int64_t n, int64_t k) {
   cudaFree(unpack.out);
 }
 
+void FourBits(int64_t m, int64_t n, int64_t k) {
+  const auto bytes = static_cast<int64_t>(FourBitsPackedBytes(n, k, 32, false));
+  const int matrices = static_cast<int>(std::clamp<int64_t>(kGiB / 2 / bytes, 1, 64));
+  char* packed = static_cast<char*>(Device(bytes * matrices, true));
+  FourBitsProductArguments arguments = {};
+  arguments.x = Device(m * k * 2, true);
+  arguments.y = Device(m * n * 2, true);
+  arguments.m = m;
+  arguments.n = n;
+  arguments.k = k;
+  arguments.block_size = 32;
+  const double time = Time(9, matrices, [&](int i) {
+    arguments.packed = packed + i * bytes;
+    Check(KernelTable().four_bits_product(target, arguments), "four_bits_product");
+  });
+  std::printf("int4 tiles   %5ld x %6ld x %5ld  %8.1f us  %7.1f GB/s\n", static_cast<long>(m),
+              static_cast<long>(n), static_cast<long>(k), time, static_cast<double>(bytes) / time / 1e3);
+  FourBitsUnpackArguments unpack = {packed, k, 32, 0, 0, n, k, Device(n * k * 2, true)};
+  const double unpack_time =
+      Time(9, 4, [&](int) { Check(KernelTable().four_bits_unpack(target, unpack), "four_bits_unpack"); });
+  std::printf("int4 tiles unpacked  %6ld x %5ld  %8.1f us  %7.1f GB/s written\n", static_cast<long>(n),
+              static_cast<long>(k), unpack_time, 2.0 * static_cast<double>(n * k) / unpack_time / 1e3);
+  cudaFree(packed);
+  cudaFree(unpack.out);
+}
+
+// One token of a sequence, its way into the cache included.
+void AttentionStep(int past) {
+  constexpr int kHeads = 32, kKvHeads = 8, kSize = 128;
+  const int capacity = past + 1;
+  AttentionStepArguments step = {};
+  AttentionTokensArguments& tokens = step.tokens;
+  AttentionArguments& attention = step.attention;
+  const int64_t plane_bytes = int64_t{kKvHeads} * capacity * kSize * 2;
+  for (KvPlaneArguments* plane : {&attention.cache.key, &attention.cache.value}) {
+    *plane = {Device(plane_bytes, true), plane_bytes, int64_t{capacity} * kSize * 2, kSize * 2};
+  }
+  attention.cache.blocks_per_sequence = 1;
+  attention.cache.block_tokens = attention.cache.capacity_tokens = capacity;
+  int32_t* length = static_cast<int32_t*>(Device(256, false));
+  cudaMemcpy(length, &past, sizeof past, cudaMemcpyDefault);
+  attention.lengths.past = length;
+  attention.type = tokens.type = ElementType::kFloat16;
+  attention.batch = tokens.batch = attention.sequence = tokens.sequence = 1;
+  attention.heads = tokens.heads = kHeads;
+  attention.kv_heads = tokens.kv_heads = kKvHeads;
+  attention.head_size = attention.value_head_size = tokens.head_size = tokens.value_head_size = kSize;
+  tokens.query = Device((kHeads + 2 * kKvHeads) * kSize * 2, true);
+  tokens.key = static_cast<const char*>(tokens.query) + kHeads * kSize * 2;
+  tokens.value = static_cast<const char*>(tokens.key) + kKvHeads * kSize * 2;
+  tokens.query_strides = tokens.key_strides = tokens.value_strides = {0, 0, kSize};
+  tokens.cos = Device(int64_t{capacity} * kSize, true);
+  tokens.sin = Device(int64_t{capacity} * kSize, true);
+  tokens.cache_rows = capacity;
+  tokens.pairs = kSize / 2;
+  tokens.position = RotaryPosition::kFromPast;
+  tokens.cache = attention.cache;
+  tokens.lengths = attention.lengths;
+  attention.out = Device(kHeads * kSize * 2, true);
+  attention.out_strides = {0, 0, kSize};
+  attention.scale = 0.088f;
+  attention.window_left = -1;
+  attention.splits = 32;
+  attention.workspace = static_cast<float*>(Device(int64_t{kHeads} * 32 * (kSize + 2) * 4, true));
+  const double time =
+      Time(9, 20, [&](int) { Check(KernelTable().attention_step(target, step), "attention_step"); });
+  std::printf("attention step after %5d  %8.1f us  %7.1f GB/s\n", past, time,
+              2.0 * static_cast<double>(plane_bytes) / time / 1e3);
+}
+
 void Attention(int sequence, int past, int splits) {
   constexpr int kHeads = 32, kKvHeads = 8, kSize = 128;
   const int capacity = past + sequence;
@@ -229,8 +309,13 @@ int main() {
                              {2048, 2048},
                              {8192, 2048}}) {
     Product(1, n, k);
-    if (n < 100000) NBits(n, k);
+    if (n < 100000) FourBits(1, n, k);
   }
+  NBits(4096, 4096);
+  FourBits(8, 4096, 4096);
+  FourBits(1, 28672, 4096);
+  FourBits(1, 6144, 4096);
+  for (const int past : {127, 1023, 4095}) AttentionStep(past);
   Product(512, 4096, 4096);
   Product(512, 14336, 4096);
   Product(4096, 4096, 4096);

@@ -3,6 +3,7 @@
 
 #include "cli/bench_load.h"
 #include "cli/bench_offsets.h"
+#include "cli/bench_run.h"
 #include "cli/check.h"
 #include "cli/command.h"
 #include "cli/devices.h"
@@ -25,6 +26,7 @@ void RegisterAllCommands(Commands& commands) {
   CLI::App& bench = commands.AddGroup("bench", "Measure parts of Lamina");
   RegisterBenchLoadCommand(commands, bench);
   RegisterBenchOffsetsCommand(commands, bench);
+  RegisterBenchRunCommand(commands, bench);
   RegisterBenchPlanCommand(commands, bench);
   RegisterSynthCommand(commands);
   RegisterDevicesCommand(commands);

@@ -114,6 +114,9 @@ std::string VerboseReport(const TextModel& model, const Generation& answer, uint
   text += fmt::format("weights    {} a token, {:.2f} GB/s; memory reads {:.2f} GB/s on {} threads\n",
                       ApproximateByteSize(token_bytes), read_bytes_per_s / 1e9, bound_bytes_per_s / 1e9,
                       model.env->num_threads());
+  if (const std::string recordings = model.engine->session().impl().recordings_text(); !recordings.empty()) {
+    text += fmt::format("decode     {}\n", recordings);
+  }
   text += fmt::format(
       "memory     weights {} ({} repacked), KV cache {} for {} tokens, execution {}, {} kernels a step\n",
       ApproximateByteSize(stats.weights_bytes), ApproximateByteSize(stats.prepacked_bytes),

@@ -1,4 +1,5 @@
-// Queues of work on a device, and points in them that others wait for.
+// Queues of work on a device, points in them that others wait for, and work that is recorded to be done
+// again.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,16 @@ class Notification {
   virtual Status WaitOnHost() = 0;
 };
 
+// Work that was recorded on a stream (Stream::BeginRecording): one launch does all of it, with the addresses
+// and numbers that it was recorded with, on what is in memory then.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  // Puts it on a stream of the device that it was recorded on. REQUIRES: what earlier launches put on other
+  // streams is done.
+  virtual Status Launch(Stream& stream) = 0;
+};
+
 // What a stream is for: a device with engines of their own for copies runs both kinds at the same time.
 enum class StreamPurpose : uint8_t { kCompute = 0, kCopy };
 
@@ -40,6 +51,13 @@ class Stream {
   // gone. A stream that returned another error is usable again.
   virtual Status Synchronize() = 0;
   virtual Result<std::unique_ptr<Notification>> CreateNotification() = 0;
+
+  // From here to EndRecording work that this thread puts on the stream is not done but kept. UNSUPPORTED
+  // where the provider cannot.
+  virtual Status BeginRecording();
+  // What was kept; called too where putting the work there failed. Errors where some of it cannot be
+  // recorded: the stream is then as it was before.
+  virtual Result<std::unique_ptr<RecordedWork>> EndRecording();
 };
 
 }  // namespace lamina

@@ -44,6 +44,7 @@ Result<Tensor> PlannedTensor(const Frame& frame, int32_t position, int32_t value
 // Memory for a value that has no planned place: that of the run's pattern, else from the arena.
 Result<Tensor> ArenaTensor(RunContext& run, const Frame& frame, int32_t position, int32_t value,
                            DataType type, const Shape& shape, uint64_t bytes) {
+  run.used_arena = true;
   const Device device = run.devices[static_cast<size_t>(position)].device();
   const RunPattern& pattern = frame.pattern;
   const bool kept_apart = pattern.IsKeptApart(value) && device.is_host();
@@ -130,7 +131,10 @@ class StepContext : public KernelContext {
   Result<void*> GetScratchBuffer(int slot_id, size_t bytes) override {
     scratch_bytes_ += bytes;
     const std::optional<WorkspacePattern::Block> block = PlannedSlot(slot_id);
-    if (!block) return run_.storage.scratch(step_.device).Take(bytes);
+    if (!block) {
+      run_.used_arena = true;
+      return run_.storage.scratch(step_.device).Take(bytes);
+    }
     if (bytes <= static_cast<size_t>(block->size_bytes))
       return static_cast<void*>(PlannedOn(step_.device)->memory + block->offset_bytes);
     return ResourceExhaustedError("workspace slot {}: {} bytes were planned, {} are asked for", slot_id,
@@ -309,7 +313,9 @@ Status RunCopy(const Step& step, StepContext& context, RunContext& run) {
 }
 
 Status Compute(const Step& step, StepContext& context, RunContext& run) {
-  for (const int32_t copy : step.waits) LAMINA_RETURN_IF_ERROR(run.queues->WaitForCopy(copy));
+  for (const int32_t copy : step.waits) {
+    if (!run.is_recording) LAMINA_RETURN_IF_ERROR(run.queues->WaitForCopy(copy));
+  }
   if (step.copy >= 0) return RunCopy(step, context, run);
   const Status status = step.kernel->Compute(context);
   const SessionDevice& device = run.devices[static_cast<size_t>(step.device)];
@@ -348,40 +354,6 @@ NodeMemoryStats MemoryStatsOf(const Step& step, const StepContext& context, cons
   }
   stats.temporary_bytes = context.scratch_bytes();
   return stats;
-}
-
-Status RunStep(const Graph& graph, const Step& step, Frame& frame, RunContext& run) {
-  StepContext context(step, frame, run);
-  LAMINA_RETURN_IF_ERROR(run.options.on_step ? ComputeProfiled(step, context, frame, run)
-                                             : Compute(step, context, run));
-  if (run.node_stats) run.node_stats->Record(graph, step.id, MemoryStatsOf(step, context, frame));
-  return Status();
-}
-
-// Starts to bring the inputs that lie on devices there. An input that is not given (its past is in a KV
-// cache) or that the caller has on the device needs nothing.
-Status StartUploads(const Executable& executable, Frame& frame, RunContext& run) {
-  const CopySchedule& schedule = executable.copies();
-  for (size_t copy = 0; copy < schedule.num_uploads; ++copy) {
-    const CopyTask& task = schedule.copies[copy];
-    Value& value = frame.values[static_cast<size_t>(task.source)];
-    const SessionDevice& device = run.devices[static_cast<size_t>(task.to)];
-    if (!value.is_tensor() || value.tensor().device() == device.device()) continue;
-    const Tensor source = value.tensor();
-    Result<Tensor> destination =
-        IsPlanned(frame, task.to, task.destination)
-            ? PlannedTensor(frame, task.to, task.destination, source.type(), source.shape(), device.device())
-            : ArenaTensor(run, frame, task.to, task.destination, source.type(), source.shape(),
-                          source.size_bytes());
-    Status status = destination.status();
-    if (status.ok()) status = run.queues->StartCopy(static_cast<int32_t>(copy), source, *destination);
-    if (!status.ok()) {
-      const ValueId id{task.source};
-      return status.WithContext(fmt::format("input '{}'", executable.graph().value(id).name.view()));
-    }
-    value = Value(*std::move(destination));
-  }
-  return Status();
 }
 
 }  // namespace
@@ -426,19 +398,51 @@ void RunStorage::Return(const Executable& executable, std::unique_ptr<Frame> fra
   frames_[&executable].push_back(std::move(frame));
 }
 
-Status RunExecutable(const Executable& executable, Frame& frame, RunContext& run) {
-  LAMINA_RETURN_IF_ERROR(StartUploads(executable, frame, run));
-  for (const Step& step : executable.steps()) {
-    if (run.options.cancel && run.options.cancel->cancelled()) {
-      return CancelledError("the run was cancelled before {}", NodeLabel(*step.node));
-    }
-    ScratchSpace& scratch = run.storage.scratch(step.device);
-    const ScratchSpace::Mark mark = scratch.mark();
-    const Status status = RunStep(executable.graph(), step, frame, run);
-    scratch.Rewind(mark);
-    if (!status.ok()) return status.WithContext(NodeLabel(*step.node));
-    for (const int32_t dead : step.dead_after) frame.values[static_cast<size_t>(dead)] = Value();
+// An input that is not given (its past is in a KV cache) or that the caller has on the device needs nothing.
+Status StartUpload(const Executable& executable, size_t upload, Frame& frame, RunContext& run) {
+  const CopyTask& task = executable.copies().copies[upload];
+  Value& value = frame.values[static_cast<size_t>(task.source)];
+  const SessionDevice& device = run.devices[static_cast<size_t>(task.to)];
+  if (!value.is_tensor() || value.tensor().device() == device.device()) return Status();
+  const Tensor source = value.tensor();
+  Result<Tensor> destination =
+      IsPlanned(frame, task.to, task.destination)
+          ? PlannedTensor(frame, task.to, task.destination, source.type(), source.shape(), device.device())
+          : ArenaTensor(run, frame, task.to, task.destination, source.type(), source.shape(),
+                        source.size_bytes());
+  Status status = destination.status();
+  if (status.ok()) status = run.queues->StartCopy(static_cast<int32_t>(upload), source, *destination);
+  if (!status.ok()) {
+    const ValueId id{task.source};
+    return status.WithContext(fmt::format("input '{}'", executable.graph().value(id).name.view()));
   }
+  value = Value(*std::move(destination));
+  return Status();
+}
+
+Status RunStep(const Executable& executable, const Step& step, Frame& frame, RunContext& run) {
+  if (run.options.cancel && run.options.cancel->cancelled()) {
+    return CancelledError("the run was cancelled before {}", NodeLabel(*step.node));
+  }
+  ScratchSpace& scratch = run.storage.scratch(step.device);
+  const ScratchSpace::Mark mark = scratch.mark();
+  StepContext context(step, frame, run);
+  const Status status =
+      run.options.on_step ? ComputeProfiled(step, context, frame, run) : Compute(step, context, run);
+  scratch.Rewind(mark);
+  if (!status.ok()) return status.WithContext(NodeLabel(*step.node));
+  if (run.node_stats) {
+    run.node_stats->Record(executable.graph(), step.id, MemoryStatsOf(step, context, frame));
+  }
+  for (const int32_t dead : step.dead_after) frame.values[static_cast<size_t>(dead)] = Value();
+  return Status();
+}
+
+Status RunExecutable(const Executable& executable, Frame& frame, RunContext& run) {
+  for (size_t upload = 0; upload < executable.copies().num_uploads; ++upload) {
+    LAMINA_RETURN_IF_ERROR(StartUpload(executable, upload, frame, run));
+  }
+  for (const Step& step : executable.steps()) LAMINA_RETURN_IF_ERROR(RunStep(executable, step, frame, run));
   return Status();
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "lamina/session.h"
@@ -21,6 +22,7 @@
 
 namespace lamina {
 
+class DecodeRecording;
 class NodeStatsRecorder;
 class ThreadPool;
 
@@ -79,6 +81,13 @@ struct RunContext {
   std::span<const KvView> kv_views;  // by kv layer; empty where no cache is bound
   int64_t start_ns = 0;
   NodeStatsRecorder* node_stats = nullptr;  // null: nothing is collected
+  DecodeRecording* recording = nullptr;     // null: launched step by step
+  // Outputs in pinned memory, and where they go when the run is over.
+  std::vector<std::pair<Tensor, Tensor>> staged_outputs;
+  // Work on devices is being recorded: what it waits for was waited for before.
+  bool is_recording = false;
+  // Set where a value or scratch came from an arena, at an address that the next run may not have.
+  bool used_arena = false;
 };
 
 // Runs every step. Inputs and captures are in `frame`, those that lie on a device still where the caller has
@@ -86,5 +95,10 @@ struct RunContext {
 // Errors carry the node: "node 'x' (MatMul): ...", and the device where it is not the host. CANCELLED between
 // steps.
 Status RunExecutable(const Executable& executable, Frame& frame, RunContext& run);
+
+// What RunExecutable does, piece by piece: starts to bring an input, copy `upload` of the schedule, to its
+// device; runs one step.
+Status StartUpload(const Executable& executable, size_t upload, Frame& frame, RunContext& run);
+Status RunStep(const Executable& executable, const Step& step, Frame& frame, RunContext& run);
 
 }  // namespace lamina

@@ -107,24 +107,27 @@ Result<std::span<const KvView>> KvCacheStorage::Bind(std::span<const KvRow> rows
     rows_.push_back(row.slot);
   }
   for (const KvRow& row : rows) rows_.push_back(row.past_tokens);
-  LAMINA_RETURN_IF_ERROR(FillViews());
+  FillViews();
   return std::span<const KvView>(views_);
 }
 
-Status KvCacheStorage::FillViews() {
-  const size_t num_rows = rows_.size() / 2;
+Status KvCacheStorage::UploadRowNumbers() const {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     if (!blocks_[i].rows) continue;
     LAMINA_RETURN_IF_ERROR(
         devices_[i].CopyFromHost(rows_.data(), blocks_[i].rows, rows_.size() * sizeof(int32_t)));
   }
+  return Status();
+}
+
+void KvCacheStorage::FillViews() {
+  const size_t num_rows = rows_.size() / 2;
   for (size_t layer = 0; layer < views_.size(); ++layer) {
     const Block& block = blocks_[static_cast<size_t>(layout_.in_place[layer].device)];
     const int32_t* table = block.rows ? block.rows : rows_.data();
     views_[layer].block_table = table;
     views_[layer].past_lengths = table + num_rows;
   }
-  return Status();
 }
 
 Result<Tensor> KvCacheStorage::CarriedPast(size_t index, const KvRow& row) const {

@@ -33,9 +33,14 @@ class KvCacheStorage {
   const KvLayout& layout() const { return layout_; }
 
   // Checks the rows (distinct slots, lengths within the capacity, one row where states are carried) and fills
-  // the views of the in-place layers, valid until the next call. Devices get block numbers and lengths, in
-  // one copy each.
+  // the views of the in-place layers, valid until the next call.
   Result<std::span<const KvView>> Bind(std::span<const KvRow> rows);
+  // What devices need to know of the rows that are bound: block numbers, then lengths.
+  std::span<const int32_t> row_numbers() const { return rows_; }
+  // Where they lie on a device; null where it has no in-place layer. Views of the device refer to it.
+  int32_t* RowNumbersOn(int32_t device) const { return blocks_[static_cast<size_t>(device)].rows; }
+  // Brings them to all devices, in one copy each.
+  Status UploadRowNumbers() const;
   // The past tensor of carried state `index` for the row, and the memory for its present.
   Result<Tensor> CarriedPast(size_t index, const KvRow& row) const;
   Tensor CarriedPresent(size_t index, const KvRow& row) const;
@@ -62,7 +67,7 @@ class KvCacheStorage {
 
   KvCacheStorage(const KvLayout& layout, int slots, int capacity_tokens, const SessionDevices& devices)
       : layout_(layout), slots_(slots), capacity_tokens_(capacity_tokens), devices_(devices) {}
-  Status FillViews();
+  void FillViews();
   const SessionDevice& DeviceAt(int32_t device) const { return devices_[static_cast<size_t>(device)]; }
 
   const KvLayout& layout_;

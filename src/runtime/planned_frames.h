@@ -51,6 +51,7 @@ class PlannedFrames {
     Lease& operator=(const Lease&) = delete;
     Lease& operator=(Lease&&) = delete;
     explicit operator bool() const { return frames_ != nullptr; }
+    size_t index() const { return index_; }  // of the frame
 
    private:
     PlannedFrames* frames_;

@@ -49,7 +49,7 @@ Status RunQueues::FollowKernels(int32_t device, int32_t after) {
   return computed.WaitOnStream(*QueueOf(device).copies);
 }
 
-Status RunQueues::Transfer(int32_t device, const Tensor& source, Tensor& destination) {
+Status RunQueues::Transfer(int32_t device, Stream& stream, const Tensor& source, Tensor& destination) {
   const MemoryCopy copy{source.raw_data(), source.device(), destination.mutable_raw_data(),
                         destination.device(), source.size_bytes()};
   if (copy.size_bytes == 0) return Status();
@@ -58,7 +58,7 @@ Status RunQueues::Transfer(int32_t device, const Tensor& source, Tensor& destina
     return UnsupportedError("provider {} cannot copy from {} to {}", DeviceAt(device).provider->name(),
                             copy.source_device.ToString(), copy.destination_device.ToString());
   }
-  return transfer->CopyAsync(copy, QueueOf(device).copies.get());
+  return transfer->CopyAsync(copy, &stream);
 }
 
 Status RunQueues::StartCopy(int32_t copy, const Tensor& source, Tensor& destination) {
@@ -67,7 +67,7 @@ Status RunQueues::StartCopy(int32_t copy, const Tensor& source, Tensor& destinat
   const auto start = [&]() -> Status {
     LAMINA_RETURN_IF_ERROR(FollowKernels(arrival.device, task.from));
     LAMINA_RETURN_IF_ERROR(FollowKernels(arrival.device, task.to));
-    LAMINA_RETURN_IF_ERROR(Transfer(arrival.device, source, destination));
+    LAMINA_RETURN_IF_ERROR(Transfer(arrival.device, *QueueOf(arrival.device).copies, source, destination));
     return arrival.notification->Record();
   };
   Status status = start();
@@ -95,7 +95,12 @@ Status RunQueues::WaitForCopy(int32_t copy) {
 
 Status RunQueues::StartFetch(int32_t device, const Tensor& source, Tensor& destination) {
   Status status = FollowKernels(device, device);
-  if (status.ok()) status = Transfer(device, source, destination);
+  if (status.ok()) status = Transfer(device, *QueueOf(device).copies, source, destination);
+  return status.ok() ? status : status.WithContext(DeviceAt(device).name());
+}
+
+Status RunQueues::CopyAmongKernels(int32_t device, const Tensor& source, Tensor& destination) {
+  Status status = Transfer(device, *QueueOf(device).kernels, source, destination);
   return status.ok() ? status : status.WithContext(DeviceAt(device).name());
 }
 

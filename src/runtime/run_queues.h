@@ -35,6 +35,9 @@ class RunQueues {
   Status WaitForCopy(int32_t copy);
   // Fetches a tensor to host memory, after the kernels of its device.
   Status StartFetch(int32_t device, const Tensor& source, Tensor& destination);
+  // Puts a copy between pinned memory and the device among its kernels.
+  Status CopyAmongKernels(int32_t device, const Tensor& source, Tensor& destination);
+  Stream& kernels(int32_t device) { return *QueueOf(device).kernels; }
 
   Status Start(const RunInfo& run);
   // Waits for everything, of all devices, and returns the first error.
@@ -58,7 +61,7 @@ class RunQueues {
   std::string NameOf(const CopyTask& copy) const;
   // The copy stream of `device` waits for the kernels of `after`.
   Status FollowKernels(int32_t device, int32_t after);
-  Status Transfer(int32_t device, const Tensor& source, Tensor& destination);
+  Status Transfer(int32_t device, Stream& stream, const Tensor& source, Tensor& destination);
   const SessionDevice& DeviceAt(int32_t device) const { return devices_[static_cast<size_t>(device)]; }
   Queue& QueueOf(int32_t device) { return queues_[static_cast<size_t>(device)]; }
 

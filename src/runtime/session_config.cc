@@ -109,6 +109,11 @@ std::vector<OptionSpec> Specs() {
        .default_text = "0",
        .meaning =
            "Kernels read weights as the model stores them where they can: less private memory, slower"},
+      {.key = "session.record_decode",
+       .type = OptionType::kBool,
+       .default_text = "1",
+       .meaning = "Record the work of decode runs on devices when the session is loaded, and launch it as a "
+                  "whole (CUDA graphs)"},
       {.key = "session.external_data_strict",
        .type = OptionType::kBool,
        .default_text = "0",
@@ -251,6 +256,7 @@ Result<SessionConfig> SessionConfig::FromOptions(const SessionOptions& options) 
   config.max_shape_override = text("session.max_shape_override");
   config.plan_effort = values.Int("session.plan_effort");
   config.prepack = !values.Bool("session.disable_prepacking");
+  config.record_decode = values.Bool("session.record_decode");
   config.external_data_strict = values.Bool("session.external_data_strict");
   config.verify_checksums = values.Bool("session.verify_checksums");
   config.last_token_logits = static_cast<int>(values.Int("session.last_token_logits"));

@@ -30,6 +30,7 @@ struct SessionConfig {
   std::string max_shape_override;
   int64_t plan_effort = 4;
   bool prepack = true;
+  bool record_decode = true;
   bool external_data_strict = false;
   bool verify_checksums = false;
   int last_token_logits = 0;  // tokens; 0: all

@@ -1,6 +1,7 @@
 #include "runtime/session_impl.h"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 #include "base/clock.h"
@@ -114,6 +115,7 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   const int64_t allocate_start_ns = SystemClock().NowNs();
   LAMINA_RETURN_IF_ERROR(CreateKvCaches(config));
   LAMINA_RETURN_IF_ERROR(AllocateFrames(config));
+  LAMINA_RETURN_IF_ERROR(RecordDecode(config));
   const int64_t allocate_end_ns = SystemClock().NowNs();
   LAMINA_RETURN_IF_ERROR(report(total_bytes));
 
@@ -331,6 +333,10 @@ Status SessionImpl::Run(const RunOptions& options, RunBinding& binding) {
   LAMINA_RETURN_IF_ERROR(BindCarried(binding, *frame));
   LAMINA_ASSIGN_OR_RETURN(const PlannedFrames::Lease lease, AcquireFrame(binding, *frame));
   if (frame->planned.empty()) ChoosePattern(binding, *storage, *frame);
+  run.recording = FindRecording(options, binding, lease);
+  if (binding.kv_cache() && !run.recording) {
+    LAMINA_RETURN_IF_ERROR(binding.kv_cache()->impl().storage().UploadRowNumbers());
+  }
   const Status status = RunBound(run, binding, *frame);
   if (!status.ok()) return Close(status);
   if (frame->pattern.is_tracing()) KeepPattern(binding, *frame);
@@ -346,9 +352,17 @@ Status SessionImpl::RunBound(RunContext& run, RunBinding& binding, Frame& frame)
   const RunInfo info{num_runs_.fetch_add(1, std::memory_order_relaxed), run.options.tag};
   RunScope scope(run.queues, info);
   if (run.queues) LAMINA_RETURN_IF_ERROR(run.queues->Start(info));
-  LAMINA_RETURN_IF_ERROR(RunExecutable(*executable_, frame, run));
+  if (run.recording) {
+    LAMINA_RETURN_IF_ERROR(run.recording->Run(binding.kv_cache()->impl().storage(), frame, run));
+  } else {
+    LAMINA_RETURN_IF_ERROR(RunExecutable(*executable_, frame, run));
+  }
   LAMINA_RETURN_IF_ERROR(CollectOutputs(run, binding, frame));
-  return scope.Finish();
+  LAMINA_RETURN_IF_ERROR(scope.Finish());
+  for (auto& [staged, output] : run.staged_outputs) {
+    std::memcpy(output.mutable_raw_data(), staged.raw_data(), staged.size_bytes());
+  }
+  return Status();
 }
 
 Status SessionImpl::Close(const Status& status) {
@@ -474,7 +488,7 @@ Status SessionImpl::BindCarried(const RunBinding& binding, Frame& frame) const {
   return Status();
 }
 
-Status SessionImpl::CollectOutputs(const RunContext& run, RunBinding& binding, Frame& frame) const {
+Status SessionImpl::CollectOutputs(RunContext& run, RunBinding& binding, Frame& frame) const {
   const Graph& graph = *model_->graph;
   binding.outputs().assign(outputs_.size(), Value());
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -505,7 +519,7 @@ Status SessionImpl::CollectOutputs(const RunContext& run, RunBinding& binding, F
   return Status();
 }
 
-Result<Value> SessionImpl::Fetch(const RunContext& run, const Tensor& tensor, const Tensor& bound,
+Result<Value> SessionImpl::Fetch(RunContext& run, const Tensor& tensor, const Tensor& bound,
                                  size_t index) const {
   Tensor destination;
   if (bound.defined()) {
@@ -513,6 +527,13 @@ Result<Value> SessionImpl::Fetch(const RunContext& run, const Tensor& tensor, co
     destination = bound.Reshaped(tensor.shape());
   } else {
     LAMINA_ASSIGN_OR_RETURN(destination, Tensor::Allocate(tensor.type(), tensor.shape()));
+  }
+  if (run.recording) {
+    LAMINA_ASSIGN_OR_RETURN(Tensor staged, run.recording->StartFetch(index, tensor, run));
+    if (staged.defined()) {
+      run.staged_outputs.emplace_back(std::move(staged), destination);
+      return Value(std::move(destination));
+    }
   }
   const SessionDevices& devices = lasting_->devices;
   const auto device = std::find_if(devices.begin(), devices.end(), [&](const SessionDevice& candidate) {

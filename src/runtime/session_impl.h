@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "plan/kv_layout.h"
 #include "plan/make_plan.h"
+#include "runtime/decode_recordings.h"
 #include "runtime/device_constants.h"
 #include "runtime/env_impl.h"
 #include "runtime/executable.h"
@@ -54,6 +55,8 @@ class SessionImpl {
   // What makes the model a language model; null for others, and then not_a_decoder() says why.
   const DecoderSignature* decoder() const { return decoder_ ? &*decoder_ : nullptr; }
   const Status& not_a_decoder() const { return not_a_decoder_; }
+  // How decode runs reach devices: text for people; empty where everything is on the host.
+  std::string recordings_text() const { return recordings_.Summary(); }
   // Bytes of the planned execution buffer; 0 in an arena session.
   int64_t execution_buffer_bytes() const;
 
@@ -76,6 +79,13 @@ class SessionImpl {
   void KeepToBudgets();
   Status CreateKvCaches(const SessionConfig& config);
   Status AllocateFrames(const SessionConfig& config);
+  // Runs decode steps of all frames and caches once, and records them.
+  Status RecordDecode(const SessionConfig& config);
+  Status RecordDecode(int64_t batch, KvCacheStorage& cache, const PlannedFrames::Lease& lease, Frame& frame);
+  // Inputs of a decode run without a past, of one valid token a sequence.
+  Status MakeDecodeInputs(const SymbolBounds& bounds, Frame& frame) const;
+  DecodeRecording* FindRecording(const RunOptions& options, const RunBinding& binding,
+                                 const PlannedFrames::Lease& lease) const;
   Status BindInputs(const RunBinding& binding, Frame& frame) const;
   Status RunBound(RunContext& run, RunBinding& binding, Frame& frame);
   // After an error that no later run can recover from.
@@ -88,9 +98,9 @@ class SessionImpl {
   Status CheckWithinBounds(const RunBinding& binding) const;
   Status CheckInput(size_t index, const Value& value) const;
   Status BindCarried(const RunBinding& binding, Frame& frame) const;
-  Status CollectOutputs(const RunContext& run, RunBinding& binding, Frame& frame) const;
+  Status CollectOutputs(RunContext& run, RunBinding& binding, Frame& frame) const;
   // A tensor on a device, put on its way to host memory (the bound tensor's where there is one).
-  Result<Value> Fetch(const RunContext& run, const Tensor& tensor, const Tensor& bound, size_t index) const;
+  Result<Value> Fetch(RunContext& run, const Tensor& tensor, const Tensor& bound, size_t index) const;
   // Whether the memory of an output belongs to the caller's inputs or to the model.
   static bool IsBorrowed(const RunBinding& binding, const Operand& operand, const Tensor& tensor);
   Status CheckHolds(const Tensor& bound, const Tensor& tensor, size_t index) const;
@@ -116,6 +126,7 @@ class SessionImpl {
   std::shared_ptr<KvCachePool> kv_caches_;
   std::unique_ptr<PlannedFrames> planned_frames_;  // null in an arena session
   std::unique_ptr<MemoryPatternCache> patterns_;   // null: not used
+  DecodeRecordings recordings_;
   int32_t tokens_input_ = -1;                      // position of a decoder's tokens (or embeddings)
   std::unique_ptr<NodeStatsRecorder> node_stats_;  // null: nothing is collected
   SessionStats load_stats_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "provider/memory_meter.h"
 #include "providers/cuda/cuda_device.h"
 #include "providers/cuda/cuda_host_half.h"
 #include "providers/cuda/cuda_library.h"
@@ -15,7 +16,7 @@ namespace lamina {
 namespace cuda {
 namespace {
 
-class CudaProvider : public ExecutionProvider {
+class CudaProvider : public ExecutionProvider, public MemoryMeter {
  public:
   static Result<std::shared_ptr<ExecutionProvider>> Create(const std::shared_ptr<const CudaLibrary>& library,
                                                            const OptionValues& options,
@@ -56,6 +57,16 @@ class CudaProvider : public ExecutionProvider {
       return std::nullopt;
     }
     return free_bytes;
+  }
+
+  std::optional<double> MeasureReadBandwidth(const Device& device) override {
+    Result<CudaDevice*> found = Find(device);
+    double bytes_per_s = 0;
+    if (!found.ok() ||
+        !(*found)->Call(&DeviceApi::measure_bandwidth, "measuring its memory", &bytes_per_s).ok()) {
+      return std::nullopt;
+    }
+    return bytes_per_s;
   }
 
   Result<std::unique_ptr<Allocator>> CreateAllocator(const Device& device, MemoryKind kind) override {

@@ -32,6 +32,21 @@ class CudaNotification : public Notification {
   void* const event_;
 };
 
+class CudaGraph : public RecordedWork {
+ public:
+  CudaGraph(CudaDevice& device, void* graph) : device_(device), graph_(graph) {}
+  ~CudaGraph() override {
+    static_cast<void>(device_.Call(&DeviceApi::destroy_graph, "destroying a graph", graph_));
+  }
+  Status Launch(Stream& stream) override {
+    return device_.Call(&DeviceApi::launch_graph, "launching a graph", graph_, stream.handle());
+  }
+
+ private:
+  CudaDevice& device_;
+  void* const graph_;
+};
+
 class CudaStream : public Stream {
  public:
   CudaStream(CudaDevice& device, void* stream) : device_(device), stream_(stream) {}
@@ -49,6 +64,12 @@ class CudaStream : public Stream {
     void* event = nullptr;
     LAMINA_RETURN_IF_ERROR(device_.Call(&DeviceApi::create_event, "creating an event", &event));
     return std::unique_ptr<Notification>(std::make_unique<CudaNotification>(device_, stream_, event));
+  }
+  Status BeginRecording() override { return device_.Call(&DeviceApi::begin_recording, "recording", stream_); }
+  Result<std::unique_ptr<RecordedWork>> EndRecording() override {
+    void* graph = nullptr;
+    LAMINA_RETURN_IF_ERROR(device_.Call(&DeviceApi::end_recording, "recording", stream_, &graph));
+    return std::unique_ptr<RecordedWork>(std::make_unique<CudaGraph>(device_, graph));
   }
 
  private:

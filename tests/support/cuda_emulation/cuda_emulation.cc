@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #undef threadIdx
@@ -169,6 +170,36 @@ const std::byte* ExchangeAll(const void* value, size_t bytes) {
 void* DynamicSharedMemory() {
   auto address = reinterpret_cast<uintptr_t>(TheBlock().shared.data());
   return reinterpret_cast<void*>((address + 15) / 16 * 16);
+}
+
+namespace {
+
+struct Recorder {
+  bool is_recording = false;
+  std::vector<std::function<void()>> kept;
+};
+
+Recorder& TheRecorder() {
+  static thread_local Recorder recorder;
+  return recorder;
+}
+
+}  // namespace
+
+void Do(std::function<void()> work) {
+  Recorder& recorder = TheRecorder();
+  if (recorder.is_recording) {
+    recorder.kept.push_back(std::move(work));
+  } else {
+    work();
+  }
+}
+
+void BeginRecording() { TheRecorder().is_recording = true; }
+
+std::vector<std::function<void()>> EndRecording() {
+  TheRecorder().is_recording = false;
+  return std::exchange(TheRecorder().kept, {});
 }
 
 void Run(const dim3& grid, unsigned threads, size_t shared_bytes, FunctionRef<void()> kernel) {

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <vector>
 
 #include "base/function_ref.h"
 #include "base/half.h"
@@ -50,6 +52,10 @@ const void* Exchange(const void* value, size_t bytes, int source_lane);
 constexpr size_t kExchangeStride = 64;
 const std::byte* ExchangeAll(const void* value, size_t bytes);
 void* DynamicSharedMemory();
+// Work of the emulated device, done at once or, while this thread records, kept.
+void Do(std::function<void()> work);
+void BeginRecording();
+std::vector<std::function<void()>> EndRecording();
 // Runs kernel() in every thread of every block.
 void Run(const dim3& grid, unsigned threads, size_t shared_bytes, FunctionRef<void()> kernel);
 
@@ -95,6 +101,10 @@ inline float2 __half22float2(__half2 value) { return {value.x, value.y}; }
 inline __half2 __hsub2(__half2 a, __half2 b) {
   return {__half(static_cast<float>(a.x) - static_cast<float>(b.x)),
           __half(static_cast<float>(a.y) - static_cast<float>(b.y))};
+}
+inline __half2 __hmul2(__half2 a, __half2 b) {
+  return {__half(static_cast<float>(a.x) * static_cast<float>(b.x)),
+          __half(static_cast<float>(a.y) * static_cast<float>(b.y))};
 }
 inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
   const auto one = [](double x, double y, double z) { return __half(static_cast<float>(x * y + z)); };
@@ -161,8 +171,21 @@ T* DynamicShared() {
 template <typename... Parameters, typename... Arguments>
 int Launch(const LaunchTarget&, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
            size_t shared_bytes, const Arguments&... arguments) {
-  emulation::Run(grid, threads, shared_bytes, [&] { kernel(arguments...); });
+  emulation::Do([=] { emulation::Run(grid, threads, shared_bytes, [&] { kernel(arguments...); }); });
   return 0;
+}
+
+template <typename... Parameters, typename... Arguments>
+int LaunchOverlapped(const LaunchTarget& target, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+                     size_t shared_bytes, const Arguments&... arguments) {
+  return Launch(target, kernel, grid, threads, shared_bytes, arguments...);
+}
+
+inline bool HasClusters(const LaunchTarget&) { return false; }
+template <typename... Parameters, typename... Arguments>
+int LaunchClusters(const LaunchTarget&, void (*)(Parameters...), dim3, unsigned, unsigned,
+                   const Arguments&...) {
+  return 801;  // cudaErrorNotSupported
 }
 
 }  // namespace lamina::cuda

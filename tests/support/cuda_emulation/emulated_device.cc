@@ -75,7 +75,30 @@ int CreateHandle(int, void** handle) {
 }
 int IgnoreTwo(int, void*, void*) { return 0; }
 int Copy(int, void* destination, const void* source, uint64_t bytes, void*) {
-  std::memcpy(destination, source, bytes);
+  emulation::Do([=] { std::memcpy(destination, source, bytes); });
+  return 0;
+}
+
+using Graph = std::vector<std::function<void()>>;
+
+int BeginRecording(int, void*) {
+  emulation::BeginRecording();
+  return 0;
+}
+int EndRecording(int, void*, void** graph) {
+  *graph = new Graph(emulation::EndRecording());
+  return 0;
+}
+int LaunchGraph(int, void* graph, void*) {
+  for (const std::function<void()>& work : *static_cast<Graph*>(graph)) work();
+  return 0;
+}
+int DestroyGraph(int, void* graph) {
+  delete static_cast<Graph*>(graph);
+  return 0;
+}
+int MeasureBandwidth(int, double* bytes_per_s) {
+  *bytes_per_s = 1e9;
   return 0;
 }
 const KernelApi* Kernels() { return &KernelTable(); }
@@ -107,7 +130,12 @@ constexpr DeviceApi kApi = {
     IgnoreTwo,
     Ignore,
     IgnoreTwo,
+    BeginRecording,
+    EndRecording,
+    LaunchGraph,
+    DestroyGraph,
     Copy,
+    MeasureBandwidth,
     Kernels,
 };
 

@@ -27,6 +27,8 @@ __global__ void __launch_bounds__(kThreads) Attend(AttentionArguments arguments)
   __shared__ float maxima[kHeads];
   __shared__ float sums[kHeads];
   __shared__ float corrections[kHeads];
+  AllowNext();
+  AwaitPrevious();
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / kWarp;
   const int lane = thread % kWarp;
@@ -180,6 +182,8 @@ __global__ void __launch_bounds__(kThreads) Attend(AttentionArguments arguments)
 template <typename T>
 __global__ void MergeSplits(AttentionArguments arguments) {
   __shared__ float weights[kWarp];
+  AllowNext();
+  AwaitPrevious();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int head = static_cast<int>(blockIdx.x) % arguments.heads;
   const int64_t token = blockIdx.x / arguments.heads;
@@ -214,13 +218,20 @@ int LaunchHeads(const LaunchTarget& target, const AttentionArguments& arguments)
   if (tokens > kMaxTokens) return kErrorNotSupported;
   const dim3 grid(static_cast<unsigned>(arguments.splits), static_cast<unsigned>(arguments.kv_heads * chunks),
                   static_cast<unsigned>(tokens));
-  const int error = Launch(target, Attend<T, kHeads>, grid, kThreads, 0, arguments);
-  if (error != 0 || arguments.splits == 1) return error;
-  return Launch(target, MergeSplits<T>, dim3(static_cast<unsigned>(tokens * arguments.heads)), kThreads, 0,
-                arguments);
+  const int error = LaunchOverlapped(target, Attend<T, kHeads>, grid, kThreads, 0, arguments);
+  return error != 0 || arguments.splits == 1 ? error : LaunchMergeSplits(target, arguments);
 }
 
 }  // namespace
+
+int LaunchMergeSplits(const LaunchTarget& target, const AttentionArguments& arguments) {
+  const int64_t tokens = int64_t{arguments.batch} * arguments.sequence;
+  const dim3 grid(static_cast<unsigned>(tokens * arguments.heads));
+  return DispatchFloat(arguments.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return LaunchOverlapped(target, MergeSplits<T>, grid, kThreads, 0, arguments);
+  });
+}
 
 int LaunchAttention(const LaunchTarget& target, const AttentionArguments& arguments) {
   if (arguments.splits < 1 || arguments.splits > kWarp) return kErrorNotSupported;

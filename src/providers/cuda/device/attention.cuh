@@ -67,6 +67,32 @@ __device__ inline float Rotated(int i, int pairs, int interleaved, const T* cos,
   return second ? real * s + imaginary * c : real * c - imaginary * s;
 }
 
+// Reads a head, normalises and rotates it and writes it; a warp. `shared`: [head_size].
+template <typename T>
+__device__ inline void PrepareHead(const T* x, T* y, int head_size, const T* norm, float epsilon,
+                                   const T* cos, const T* sin, int pairs, int interleaved, float* shared) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  float squares = 0;
+  for (int i = lane; i < head_size; i += kWarp) {
+    const float value = ToFloat(x[i]);
+    shared[i] = value;
+    squares += value * value;
+  }
+  if (norm) {
+    const float inverse = rsqrtf(WarpSum(squares) / static_cast<float>(head_size) + epsilon);
+    for (int i = lane; i < head_size; i += kWarp) {
+      // Rounded as a norm of its own would round it.
+      shared[i] = ToFloat(FromFloat<T>(shared[i] * inverse * ToFloat(norm[i])));
+    }
+  }
+  __syncwarp();
+  for (int i = lane; i < head_size; i += kWarp) {
+    const auto load = [&](int j) { return shared[j]; };
+    y[i] = FromFloat<T>(cos ? Rotated(i, pairs, interleaved, cos, sin, load) : shared[i]);
+  }
+  __syncwarp();
+}
+
 struct KeyRange {
   int begin;
   int end;
@@ -124,6 +150,9 @@ __device__ inline T* OutputOf(const AttentionArguments& arguments, int b, int s,
   return static_cast<T*>(arguments.out) + b * arguments.out_strides.batch + s * arguments.out_strides.token +
          head * arguments.out_strides.head;
 }
+
+// Merges the partial results of splits in the workspace; see attention.cu.
+int LaunchMergeSplits(const LaunchTarget& target, const AttentionArguments& arguments);
 
 // Many queries by the matrix units; see attention_tiles.cu.
 bool TilesServe(const LaunchTarget& target, const AttentionArguments& arguments);

@@ -7,33 +7,6 @@ namespace lamina::cuda {
 namespace {
 
 constexpr int kMaxHeadSize = 512;
-
-// Reads a head, normalises and rotates it and writes it; a warp.
-template <typename T>
-__device__ inline void PrepareHead(const T* x, T* y, int head_size, const T* norm, float epsilon,
-                                   const T* cos, const T* sin, int pairs, int interleaved, float* shared) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  float squares = 0;
-  for (int i = lane; i < head_size; i += kWarp) {
-    const float value = ToFloat(x[i]);
-    shared[i] = value;
-    squares += value * value;
-  }
-  if (norm) {
-    const float inverse = rsqrtf(WarpSum(squares) / static_cast<float>(head_size) + epsilon);
-    for (int i = lane; i < head_size; i += kWarp) {
-      // Rounded as a norm of its own would round it.
-      shared[i] = ToFloat(FromFloat<T>(shared[i] * inverse * ToFloat(norm[i])));
-    }
-  }
-  __syncwarp();
-  for (int i = lane; i < head_size; i += kWarp) {
-    const auto load = [&](int j) { return shared[j]; };
-    y[i] = FromFloat<T>(cos ? Rotated(i, pairs, interleaved, cos, sin, load) : shared[i]);
-  }
-  __syncwarp();
-}
-
 constexpr int kWarps = 4;
 
 template <typename T>
@@ -63,6 +36,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) Rotary(RotaryArguments argument
 template <typename T>
 __global__ void __launch_bounds__(kWarps* kWarp) AttentionTokens(AttentionTokensArguments arguments) {
   __shared__ float heads[kWarps][kMaxHeadSize];
+  AllowNext();
+  AwaitPrevious();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int query_heads = arguments.queries ? arguments.heads : 0;
@@ -156,7 +131,8 @@ int LaunchAttentionTokens(const LaunchTarget& target, const AttentionTokensArgum
   const int64_t warps = int64_t{arguments.batch} * arguments.sequence * heads;
   return DispatchFloat(arguments.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return Launch(target, AttentionTokens<T>, dim3(BlocksFor(target, warps)), kWarps * kWarp, 0, arguments);
+    return LaunchOverlapped(target, AttentionTokens<T>, dim3(BlocksFor(target, warps)), kWarps * kWarp, 0,
+                            arguments);
   });
 }
 

@@ -106,6 +106,8 @@ bool IsComparison(BinaryOp op) { return op >= BinaryOp::kEqual && op <= BinaryOp
 
 template <typename T, bool kCompares>
 __global__ void Binary(BinaryArguments arguments) {
+  AllowNext();
+  AwaitPrevious();
   const T* a = static_cast<const T*>(arguments.a);
   const T* b = static_cast<const T*>(arguments.b);
   for (int64_t i = FirstItem(); i < arguments.loops.count; i += ItemStep()) {
@@ -139,8 +141,9 @@ __global__ void BoolBinary(BinaryArguments arguments) {
 
 template <typename T>
 int LaunchTyped(const LaunchTarget& target, const dim3& grid, const BinaryArguments& arguments) {
-  if (IsComparison(arguments.op)) return Launch(target, Binary<T, true>, grid, kElementThreads, 0, arguments);
-  return Launch(target, Binary<T, false>, grid, kElementThreads, 0, arguments);
+  if (IsComparison(arguments.op))
+    return LaunchOverlapped(target, Binary<T, true>, grid, kElementThreads, 0, arguments);
+  return LaunchOverlapped(target, Binary<T, false>, grid, kElementThreads, 0, arguments);
 }
 
 }  // namespace

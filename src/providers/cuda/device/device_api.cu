@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "providers/cuda/device/bandwidth.cuh"
 #include "providers/cuda/device/device_api.h"
 #include "providers/cuda/device/platform.cuh"
 
@@ -201,6 +202,39 @@ int WaitForEvent(int device, void* stream, void* event) {
   return On(device, [=] { return cudaStreamWaitEvent(StreamOf(stream), EventOf(event), 0); });
 }
 
+int BeginRecording(int device, void* stream) {
+  return On(device, [=] { return cudaStreamBeginCapture(StreamOf(stream), cudaStreamCaptureModeRelaxed); });
+}
+
+int EndRecording(int device, void* stream, void** graph) {
+  return On(device, [=] {
+    cudaGraph_t recorded = nullptr;
+    cudaError_t error = cudaStreamEndCapture(StreamOf(stream), &recorded);
+    if (error != cudaSuccess) return error;
+    cudaGraphExec_t executable = nullptr;
+    error = cudaGraphInstantiate(&executable, recorded, 0);
+    cudaGraphDestroy(recorded);
+    if (error != cudaSuccess) return error;
+    // What launches need on the device is there from now on.
+    error = cudaGraphUpload(executable, StreamOf(stream));
+    if (error == cudaSuccess) error = cudaStreamSynchronize(StreamOf(stream));
+    if (error != cudaSuccess) {
+      cudaGraphExecDestroy(executable);
+      return error;
+    }
+    *graph = executable;
+    return cudaSuccess;
+  });
+}
+
+int LaunchGraph(int device, void* graph, void* stream) {
+  return On(device, [=] { return cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), StreamOf(stream)); });
+}
+
+int DestroyGraph(int device, void* graph) {
+  return On(device, [=] { return cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); });
+}
+
 int Copy(int device, void* destination, const void* source, uint64_t bytes, void* stream) {
   return On(device, [=] {
     if (stream) return cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, StreamOf(stream));
@@ -211,13 +245,44 @@ int Copy(int device, void* destination, const void* source, uint64_t bytes, void
   });
 }
 
+int MeasureBandwidth(int device, double* bytes_per_s) {
+  return On(device, [=] { return MeasureMemoryBandwidth(bytes_per_s); });
+}
+
 constexpr DeviceApi kApi = {
-    kDeviceApiVersion, DeviceCount,   DriverVersion,  Facts,        ErrorText,
-    ErrorIsSticky,     CreateContext, MemoryInfo,     Alloc,        Free,
-    CreatePool,        DestroyPool,   AllocFromPool,  FreeToPool,   AllocPinned,
-    FreePinned,        RegisterHost,  UnregisterHost, CreateStream, DestroyStream,
-    SynchronizeStream, CreateEvent,   DestroyEvent,   RecordEvent,  SynchronizeEvent,
-    WaitForEvent,      Copy,          Kernels,
+    kDeviceApiVersion,
+    DeviceCount,
+    DriverVersion,
+    Facts,
+    ErrorText,
+    ErrorIsSticky,
+    CreateContext,
+    MemoryInfo,
+    Alloc,
+    Free,
+    CreatePool,
+    DestroyPool,
+    AllocFromPool,
+    FreeToPool,
+    AllocPinned,
+    FreePinned,
+    RegisterHost,
+    UnregisterHost,
+    CreateStream,
+    DestroyStream,
+    SynchronizeStream,
+    CreateEvent,
+    DestroyEvent,
+    RecordEvent,
+    SynchronizeEvent,
+    WaitForEvent,
+    BeginRecording,
+    EndRecording,
+    LaunchGraph,
+    DestroyGraph,
+    Copy,
+    MeasureBandwidth,
+    Kernels,
 };
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace lamina::cuda {
 
 // Both halves come from one build: a library with another number is refused. Raised with every change here.
-constexpr uint32_t kDeviceApiVersion = 2;
+constexpr uint32_t kDeviceApiVersion = 3;
 constexpr const char* kDeviceApiSymbol = "lamina_cuda_device_api";
 
 struct DeviceFacts {
@@ -67,8 +67,18 @@ struct DeviceApi {
   int (*synchronize_event)(int device, void* event);
   int (*wait_for_event)(int device, void* stream, void* event);
 
+  // Work that the calling thread puts on `stream` is kept, until end_recording makes a graph of it. Nothing
+  // is left recording where that fails.
+  int (*begin_recording)(int device, void* stream);
+  int (*end_recording)(int device, void* stream, void** graph);
+  int (*launch_graph)(int device, void* graph, void* stream);
+  int (*destroy_graph)(int device, void* graph);
+
   // Directions are found from the addresses. `stream` null: done on return, with a stream of the copy's own.
   int (*copy)(int device, void* destination, const void* source, uint64_t bytes, void* stream);
+
+  // The larger of what a kernel reads and what a copy reads and writes.
+  int (*measure_bandwidth)(int device, double* bytes_per_s);
 
   // The kernels; see kernel_api.h.
   const KernelApi* (*kernels)();

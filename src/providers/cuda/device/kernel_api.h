@@ -409,6 +409,13 @@ struct AttentionArguments {
   float* workspace;  // [batch, sequence, heads, splits, value_head_size + 2]; null where splits is 1
 };
 
+// Both for runs of one token a sequence: the token's way into the cache, and its attention. The
+// queries stay inside the kernel.
+struct AttentionStepArguments {
+  AttentionTokensArguments tokens;
+  AttentionArguments attention;
+};
+
 // ---- Products
 
 // y = alpha x B + beta c, with B packed as [n, packed_k], rows of k values and zeros up to packed_k.
@@ -431,6 +438,7 @@ struct ProductArguments {
   int64_t c_column_stride;
   void* workspace;  // of kProductWorkspaceBytes; null: only own kernels
   uint64_t workspace_bytes;
+  int32_t is_b_fresh;  // b was written by kernels of this run
 };
 
 // What the vendor's library may use; declared by kernels with many rows.
@@ -491,6 +499,54 @@ struct NBitsProductArguments {
   NBitsMatrixArguments w;
 };
 
+// Weights of 4 bits for products of float16, in the layout of four_bits.cuh: blocks are multiples of 32, zero
+// points are none or uint8.
+constexpr int64_t kFourBitsTileRows = 16;
+constexpr int64_t kFourBitsTileK = 64;
+
+inline uint64_t FourBitsTileBytes(int64_t block_size, bool has_zeros) {
+  const uint64_t blocks = block_size == 32 ? 2 : 1;
+  const uint64_t values = blocks * static_cast<uint64_t>(kFourBitsTileRows);
+  return static_cast<uint64_t>(kFourBitsTileRows * kFourBitsTileK) / 2 + values * 2 +
+         (has_zeros ? values : 0);
+}
+// Of [n, k].
+inline uint64_t FourBitsPackedBytes(int64_t n, int64_t k, int64_t block_size, bool has_zeros) {
+  const auto row_tiles = static_cast<uint64_t>((n + kFourBitsTileRows - 1) / kFourBitsTileRows);
+  const auto k_tiles = static_cast<uint64_t>((k + kFourBitsTileK - 1) / kFourBitsTileK);
+  return row_tiles * k_tiles * FourBitsTileBytes(block_size, has_zeros);
+}
+
+struct PackFourBitsArguments {
+  NBitsMatrixArguments w;
+  void* packed;  // [FourBitsPackedBytes], aligned to 16
+};
+
+// y = x W^T + bias, for few rows of x.
+struct FourBitsProductArguments {
+  const void* x;  // [m, k]
+  void* y;        // [m, n]
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  const void* bias;  // [n]; null: none
+  const void* packed;
+  int32_t block_size;
+  int32_t has_zeros;
+};
+
+// Rows [first_row, first_row + rows) as [rows, packed_k]; first_row is a multiple of kFourBitsTileRows.
+struct FourBitsUnpackArguments {
+  const void* packed;
+  int64_t k;
+  int32_t block_size;
+  int32_t has_zeros;
+  int64_t first_row;
+  int64_t rows;
+  int64_t packed_k;
+  void* out;
+};
+
 // y [rows, k] = x, each block of block_size along k rounded to multiples of its largest magnitude / 127.
 struct RoundActivationsArguments {
   ElementType type;
@@ -529,12 +585,17 @@ struct KernelApi {
   int (*attention_past)(const LaunchTarget&, const AttentionPastArguments&);
   int (*attention_tokens)(const LaunchTarget&, const AttentionTokensArguments&);
   int (*attention)(const LaunchTarget&, const AttentionArguments&);
+  // kErrorNotSupported where the two apart must serve: nothing is launched then.
+  int (*attention_step)(const LaunchTarget&, const AttentionStepArguments&);
   int (*pack_product)(const LaunchTarget&, const PackProductArguments&);
   int (*product)(const LaunchTarget&, const ProductArguments&);
   int (*batched_product)(const LaunchTarget&, const BatchedProductArguments&);
   int (*nbits_product)(const LaunchTarget&, const NBitsProductArguments&);
   int (*round_activations)(const LaunchTarget&, const RoundActivationsArguments&);
   int (*nbits_unpack)(const LaunchTarget&, const NBitsUnpackArguments&);
+  int (*pack_four_bits)(const LaunchTarget&, const PackFourBitsArguments&);
+  int (*four_bits_product)(const LaunchTarget&, const FourBitsProductArguments&);
+  int (*four_bits_unpack)(const LaunchTarget&, const FourBitsUnpackArguments&);
 };
 
 // Defined in kernel_table.cu.

@@ -22,11 +22,15 @@ int LaunchRotary(const LaunchTarget& target, const RotaryArguments& arguments);
 int LaunchAttentionPast(const LaunchTarget& target, const AttentionPastArguments& arguments);
 int LaunchAttentionTokens(const LaunchTarget& target, const AttentionTokensArguments& arguments);
 int LaunchAttention(const LaunchTarget& target, const AttentionArguments& arguments);
+int LaunchAttentionStep(const LaunchTarget& target, const AttentionStepArguments& arguments);
 int LaunchPackProduct(const LaunchTarget& target, const PackProductArguments& arguments);
 int LaunchProduct(const LaunchTarget& target, const ProductArguments& arguments);
 int LaunchBatchedProduct(const LaunchTarget& target, const BatchedProductArguments& arguments);
 int LaunchNBitsProduct(const LaunchTarget& target, const NBitsProductArguments& arguments);
 int LaunchRoundActivations(const LaunchTarget& target, const RoundActivationsArguments& arguments);
 int LaunchNBitsUnpack(const LaunchTarget& target, const NBitsUnpackArguments& arguments);
+int LaunchPackFourBits(const LaunchTarget& target, const PackFourBitsArguments& arguments);
+int LaunchFourBitsProduct(const LaunchTarget& target, const FourBitsProductArguments& arguments);
+int LaunchFourBitsUnpack(const LaunchTarget& target, const FourBitsUnpackArguments& arguments);
 
 }  // namespace lamina::cuda

@@ -4,11 +4,33 @@ namespace lamina::cuda {
 
 const KernelApi& KernelTable() {
   static constexpr KernelApi kTable = {
-      LaunchUnary,           LaunchBinary,           LaunchWhere,       LaunchCast,    LaunchStridedCopy,
-      LaunchGather,          LaunchGatherQuantized,  LaunchRange,       LaunchFill,    LaunchCausalMask,
-      LaunchReduce,          LaunchSoftmax,          LaunchNorm,        LaunchRotary,  LaunchAttentionPast,
-      LaunchAttentionTokens, LaunchAttention,        LaunchPackProduct, LaunchProduct, LaunchBatchedProduct,
-      LaunchNBitsProduct,    LaunchRoundActivations, LaunchNBitsUnpack,
+      LaunchUnary,
+      LaunchBinary,
+      LaunchWhere,
+      LaunchCast,
+      LaunchStridedCopy,
+      LaunchGather,
+      LaunchGatherQuantized,
+      LaunchRange,
+      LaunchFill,
+      LaunchCausalMask,
+      LaunchReduce,
+      LaunchSoftmax,
+      LaunchNorm,
+      LaunchRotary,
+      LaunchAttentionPast,
+      LaunchAttentionTokens,
+      LaunchAttention,
+      LaunchAttentionStep,
+      LaunchPackProduct,
+      LaunchProduct,
+      LaunchBatchedProduct,
+      LaunchNBitsProduct,
+      LaunchRoundActivations,
+      LaunchNBitsUnpack,
+      LaunchPackFourBits,
+      LaunchFourBitsProduct,
+      LaunchFourBitsUnpack,
   };
   return kTable;
 }

@@ -49,6 +49,8 @@ __device__ inline void ForEachValue(const Input& input, int64_t hidden, const fl
 template <typename T, bool kHeld>
 __global__ void __launch_bounds__(kNormThreads) Normalize(NormArguments arguments) {
   __shared__ float partial[kWarp];
+  AllowNext();
+  AwaitPrevious();
   const int64_t hidden = arguments.hidden;
   const float count = static_cast<float>(hidden);
   for (int64_t row = blockIdx.x; row < arguments.rows; row += gridDim.x) {
@@ -90,18 +92,110 @@ __global__ void __launch_bounds__(kNormThreads) Normalize(NormArguments argument
   }
 }
 
+constexpr int kRowThreads = 512;
+constexpr int kRowPacks = 2;  // of each thread
+constexpr int kRowWidth = 8;  // elements of one 16-byte access
+
+// The same for rows of 16-bit elements that a block holds as packs, without bias, shift and statistics: what
+// comes between the products of a decoder.
+template <typename T>
+__global__ void __launch_bounds__(kRowThreads) NormalizeHeld(NormArguments arguments) {
+  using Elements = Pack<T, kRowWidth>;
+  __shared__ float partial[kWarp];
+  const auto packs = static_cast<int>(arguments.hidden / kRowWidth);
+  const int64_t row = blockIdx.x;
+  const auto* scale = static_cast<const T*>(arguments.scale);
+  Elements scales[kRowPacks];
+#pragma unroll
+  for (int j = 0; j < kRowPacks; ++j) {
+    const int pack = static_cast<int>(threadIdx.x) + j * kRowThreads;
+    if (pack < packs) scales[j] = LoadPack<kRowWidth>(scale + pack * kRowWidth);
+  }
+  AllowNext();
+  AwaitPrevious();
+  const T* x = static_cast<const T*>(arguments.x) + row * arguments.hidden;
+  const T* skip = arguments.skip
+                      ? static_cast<const T*>(arguments.skip) + row % arguments.skip_rows * arguments.hidden
+                      : nullptr;
+  float held[kRowPacks][kRowWidth] = {};
+#pragma unroll
+  for (int j = 0; j < kRowPacks; ++j) {
+    const int pack = static_cast<int>(threadIdx.x) + j * kRowThreads;
+    if (pack >= packs) continue;
+    const Elements values = LoadPack<kRowWidth>(x + pack * kRowWidth);
+    Elements skipped = {};
+    if (skip) skipped = LoadPack<kRowWidth>(skip + pack * kRowWidth);
+#pragma unroll
+    for (int i = 0; i < kRowWidth; ++i) {
+      held[j][i] = ToFloat(values.values[i]) + (skip ? ToFloat(skipped.values[i]) : 0.0f);
+    }
+  }
+  const float count = static_cast<float>(arguments.hidden);
+  float mean = 0;
+  if (arguments.rms == 0) {
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kRowPacks; ++j) {
+#pragma unroll
+      for (int i = 0; i < kRowWidth; ++i) sum += held[j][i];
+    }
+    mean = BlockSum(sum, partial) / count;
+  }
+  float squares = 0;
+#pragma unroll
+  for (int j = 0; j < kRowPacks; ++j) {
+    if (static_cast<int>(threadIdx.x) + j * kRowThreads >= packs) continue;
+#pragma unroll
+    for (int i = 0; i < kRowWidth; ++i) squares += (held[j][i] - mean) * (held[j][i] - mean);
+  }
+  const float inverse_deviation = rsqrtf(BlockSum(squares, partial) / count + arguments.epsilon);
+#pragma unroll
+  for (int j = 0; j < kRowPacks; ++j) {
+    const int pack = static_cast<int>(threadIdx.x) + j * kRowThreads;
+    if (pack >= packs) continue;
+    Elements sums;
+    Elements results;
+#pragma unroll
+    for (int i = 0; i < kRowWidth; ++i) {
+      sums.values[i] = FromFloat<T>(held[j][i]);
+      float normalized = (held[j][i] - mean) * inverse_deviation;
+      if (arguments.round_before_scale != 0) normalized = ToFloat(FromFloat<T>(normalized));
+      results.values[i] = FromFloat<T>(normalized * ToFloat(scales[j].values[i]));
+    }
+    const int64_t at = row * arguments.hidden + pack * kRowWidth;
+    if (arguments.sum) StorePack<kRowWidth>(static_cast<T*>(arguments.sum) + at, sums);
+    StorePack<kRowWidth>(static_cast<T*>(arguments.y) + at, results);
+  }
+}
+
+bool IsHeld(const NormArguments& arguments) {
+  const auto is_aligned = [](const void* pointer) { return IsAligned(pointer, 16); };
+  constexpr int64_t kMaxRows = 65535;
+  return arguments.type != ElementType::kFloat && arguments.scale_type == arguments.type && !arguments.bias &&
+         !arguments.shift && !arguments.mean && !arguments.inverse_deviation &&
+         arguments.hidden % kRowWidth == 0 &&
+         arguments.hidden <= int64_t{kRowThreads} * kRowPacks * kRowWidth && arguments.rows <= kMaxRows &&
+         is_aligned(arguments.x) && is_aligned(arguments.skip) && is_aligned(arguments.scale) &&
+         is_aligned(arguments.y) && is_aligned(arguments.sum);
+}
+
 }  // namespace
 
 int LaunchNorm(const LaunchTarget& target, const NormArguments& arguments) {
   if (arguments.hidden == 0) return 0;
   const int64_t blocks = arguments.rows < 65535 ? arguments.rows : 65535;
   const dim3 grid(static_cast<unsigned>(blocks));
+  if (IsHeld(arguments)) {
+    return arguments.type == ElementType::kFloat16
+               ? LaunchOverlapped(target, NormalizeHeld<__half>, grid, kRowThreads, 0, arguments)
+               : LaunchOverlapped(target, NormalizeHeld<__nv_bfloat16>, grid, kRowThreads, 0, arguments);
+  }
   return DispatchFloat(arguments.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (arguments.hidden <= kHeldValues * kNormThreads) {
-      return Launch(target, Normalize<T, true>, grid, kNormThreads, 0, arguments);
+      return LaunchOverlapped(target, Normalize<T, true>, grid, kNormThreads, 0, arguments);
     }
-    return Launch(target, Normalize<T, false>, grid, kNormThreads, 0, arguments);
+    return LaunchOverlapped(target, Normalize<T, false>, grid, kNormThreads, 0, arguments);
   });
 }
 

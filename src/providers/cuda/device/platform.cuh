@@ -123,6 +123,90 @@ __device__ inline uint4 LoadOnce(const void* source) {
 #endif
 }
 
+// ---- Kernels that begin while the one before ends (LaunchOverlapped)
+
+// Until here nothing may be read or written that other kernels of the run write or read.
+__device__ inline void AwaitPrevious() {
+#if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// From here on the next kernel may begin, where there is room.
+__device__ inline void AllowNext() {
+#if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// ---- Copies into shared memory by the copy engine of a multiprocessor
+
+#if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
+
+// Tells when a copy has come. One thread starts copies; all may wait.
+class CopyBarrier {
+ public:
+  // By the thread that starts copies, before it does; others see it after a barrier of threads.
+  __device__ void Init() {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address()) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  // Both sides and the size are aligned to 16 bytes.
+  __device__ void Copy(void* shared, const void* source, uint32_t bytes) {
+    const auto destination = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes)
+                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+            destination),
+        "l"(source), "r"(bytes), "r"(address())
+        : "memory");
+  }
+  // For the copies in turn: parity 0, 1, 0, ...
+  __device__ void Wait(uint32_t parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "WAIT_%=:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra WAIT_%=;\n"
+        "}\n" ::"r"(address()),
+        "r"(parity)
+        : "memory");
+  }
+
+ private:
+  __device__ uint32_t address() const { return static_cast<uint32_t>(__cvta_generic_to_shared(&state_)); }
+  uint64_t state_;
+};
+
+#endif
+
+// ---- Clusters: blocks that run at the same time and read each other's shared memory
+
+constexpr int kMaxClusterBlocks = 8;  // on every device that has clusters
+
+// All threads of all blocks of the cluster have come here, and what they wrote to shared memory is seen.
+__device__ inline void SyncCluster() {
+#if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+// What block `rank` of the cluster has where this block has `shared`.
+__device__ inline float LoadFromCluster(const float* shared, int rank) {
+#if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
+  const auto own = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  uint32_t address = 0;
+  float value = 0;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own), "r"(rank));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+#else
+  static_cast<void>(rank);
+  return *shared;
+#endif
+}
+
 // ---- Warps and blocks
 
 __device__ inline float WarpSum(float value) {
@@ -170,14 +254,12 @@ __device__ inline void MultiplyFragments(float (&c)[4], const uint32_t (&a)[4], 
   EmulatedMultiply<T>(c, a, b);
 #elif __CUDA_ARCH__ >= 800
   if constexpr (IsHalf<T>::value) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
@@ -253,23 +335,74 @@ __device__ inline T* DynamicShared() {
 
 constexpr size_t kPlainSharedBytes = 48 * 1024;  // more has to be asked for
 
+struct LaunchShape {
+  dim3 grid;
+  unsigned threads = 0;
+  size_t shared_bytes = 0;
+};
+
 template <typename... Parameters, typename... Arguments>
-int Launch(const LaunchTarget& target, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
-           size_t shared_bytes, const Arguments&... arguments) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
+int LaunchWith(const LaunchTarget& target, void (*kernel)(Parameters...), const LaunchShape& shape,
+               cudaLaunchAttribute* attributes, unsigned num_attributes, const Arguments&... arguments) {
+  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return 0;
   const CurrentDevice current(target.device);
   if (current.error() != cudaSuccess) return Outcome(current.error());
-  if (shared_bytes > kPlainSharedBytes) {
+  if (shape.shared_bytes > kPlainSharedBytes) {
     const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   static_cast<int>(shared_bytes));
+                                                   static_cast<int>(shape.shared_bytes));
     if (error != cudaSuccess) return Outcome(error);
   }
   cudaLaunchConfig_t config = {};
-  config.gridDim = grid;
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared_bytes;
+  config.gridDim = shape.grid;
+  config.blockDim = dim3(shape.threads);
+  config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = static_cast<cudaStream_t>(target.stream);
+  config.attrs = attributes;
+  config.numAttrs = num_attributes;
   return Outcome(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
+template <typename... Parameters, typename... Arguments>
+int Launch(const LaunchTarget& target, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+           size_t shared_bytes, const Arguments&... arguments) {
+  return LaunchWith(target, kernel, {grid, threads, shared_bytes}, nullptr, 0, arguments...);
+}
+
+// Whether the code that runs there has the instructions of AwaitPrevious.
+inline bool CanOverlap(const LaunchTarget& target) {
+#ifdef __CUDA_ARCH_LIST__
+  for (const int built : {__CUDA_ARCH_LIST__}) {
+    if (built >= 900 && built <= target.compute_capability * 10) return true;
+  }
+#endif
+  return false;
+}
+
+inline bool HasClusters(const LaunchTarget& target) { return CanOverlap(target); }
+
+// As LaunchOverlapped, in clusters of `cluster` blocks along x. REQUIRES: HasClusters.
+template <typename... Parameters, typename... Arguments>
+int LaunchClusters(const LaunchTarget& target, void (*kernel)(Parameters...), dim3 grid, unsigned cluster,
+                   unsigned threads, const Arguments&... arguments) {
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = cluster;
+  attributes[1].val.clusterDim.y = 1;
+  attributes[1].val.clusterDim.z = 1;
+  return LaunchWith(target, kernel, {grid, threads, 0}, attributes, 2, arguments...);
+}
+
+// For kernels whose threads all call AwaitPrevious: they may begin while the kernel before is under way.
+template <typename... Parameters, typename... Arguments>
+int LaunchOverlapped(const LaunchTarget& target, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+                     size_t shared_bytes, const Arguments&... arguments) {
+  cudaLaunchAttribute overlap = {};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  return LaunchWith(target, kernel, {grid, threads, shared_bytes}, &overlap, CanOverlap(target) ? 1u : 0u,
+                    arguments...);
 }
 
 #endif

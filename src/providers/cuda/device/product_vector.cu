@@ -25,6 +25,7 @@ __device__ inline Pack<T, kWidth> LoadInput(const T* x, int64_t first, int64_t k
   }
 }
 
+// Where b is older than the run, its first weights are requested before the kernel before has ended.
 template <typename T, int kInputs, bool kWhole>
 __global__ void __launch_bounds__(kWarps* kWarp) VectorProduct(ProductArguments arguments, int splits) {
   constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
@@ -52,26 +53,34 @@ __global__ void __launch_bounds__(kWarps* kWarp) VectorProduct(ProductArguments 
 
   float sums[kRows][kInputs] = {};
   const int64_t step = int64_t{splits} * kWarp * kWidth;
-  for (int64_t base = int64_t{split * kWarp + lane} * kWidth; base < arguments.packed_k;
-       base += step * kLoadsAhead) {
-    uint4 weights[kLoadsAhead][kRows] = {};
+  int64_t base = int64_t{split * kWarp + lane} * kWidth;
+  uint4 weights[kLoadsAhead][kRows] = {};
+  const auto load = [&](int64_t first, uint4(&of_rows)[kRows]) {
+    if (first >= arguments.packed_k) return;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) of_rows[r] = LoadOnce(rows[r] + first);
+  };
+  AllowNext();
+  if (arguments.is_b_fresh != 0) AwaitPrevious();
+#pragma unroll
+  for (int ahead = 0; ahead < kLoadsAhead; ++ahead) load(base + ahead * step, weights[ahead]);
+  AwaitPrevious();
+  for (; base < arguments.packed_k; base += step * kLoadsAhead) {
 #pragma unroll
     for (int ahead = 0; ahead < kLoadsAhead; ++ahead) {
       const int64_t first = base + ahead * step;
       if (first >= arguments.packed_k) continue;
+      // Their place is filled again at once.
+      uint4 current[kRows];
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) weights[ahead][r] = LoadOnce(rows[r] + first);
-    }
-#pragma unroll
-    for (int ahead = 0; ahead < kLoadsAhead; ++ahead) {
-      const int64_t first = base + ahead * step;
-      if (first >= arguments.packed_k) continue;
+      for (int r = 0; r < kRows; ++r) current[r] = weights[ahead][r];
+      load(first + step * kLoadsAhead, weights[ahead]);
 #pragma unroll
       for (int m = 0; m < kInputs; ++m) {
         const Weights x = LoadInput<T, kWidth, kWhole>(inputs[m], first, arguments.k);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
-          const Weights& w = reinterpret_cast<const Weights&>(weights[ahead][r]);
+          const Weights& w = reinterpret_cast<const Weights&>(current[r]);
 #pragma unroll
           for (int i = 0; i < kWidth; ++i) sums[r][m] += ToFloat(w.values[i]) * ToFloat(x.values[i]);
         }
@@ -107,9 +116,11 @@ int LaunchInputs(const LaunchTarget& target, const ProductArguments& arguments) 
   const bool whole =
       arguments.k == arguments.packed_k && arguments.x_stride % kWidth == 0 && IsAligned(arguments.x, 16);
   if (whole) {
-    return Launch(target, VectorProduct<T, kInputs, true>, grid, kWarps * kWarp, 0, arguments, splits);
+    return LaunchOverlapped(target, VectorProduct<T, kInputs, true>, grid, kWarps * kWarp, 0, arguments,
+                            splits);
   }
-  return Launch(target, VectorProduct<T, kInputs, false>, grid, kWarps * kWarp, 0, arguments, splits);
+  return LaunchOverlapped(target, VectorProduct<T, kInputs, false>, grid, kWarps * kWarp, 0, arguments,
+                          splits);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "lamina/types.h"
 #include "provider/kernel.h"
 #include "provider/kernel_registry.h"
+#include "provider/recordable_kernel.h"
 #include "providers/cuda/cuda_library.h"
 #include "providers/cuda/device/kernel_api.h"
 
@@ -24,7 +25,7 @@ struct KernelLauncher {
   int16_t first_ordinal = 0;                   // of the provider's devices
 };
 
-class CudaKernel : public Kernel {
+class CudaKernel : public Kernel, public RecordableKernel {
  public:
   CudaKernel(const NodeInfo& node, const KernelLauncher& launcher);
 
@@ -39,6 +40,18 @@ class CudaKernel : public Kernel {
     LAMINA_RETURN_IF_ERROR(CheckLibrary());
     return ToStatus(name, (kernels_->*family)(TargetOf(stream), arguments));
   }
+  // The same for a family that serves some cases only: false where it is not this one, and nothing was
+  // launched.
+  template <typename Arguments>
+  Result<bool> LaunchWhereServed(void* stream, const char* name,
+                                 int (*KernelApi::*family)(const LaunchTarget&, const Arguments&),
+                                 const Arguments& arguments) const {
+    LAMINA_RETURN_IF_ERROR(CheckLibrary());
+    const int error = (kernels_->*family)(TargetOf(stream), arguments);
+    if (error == kErrorNotServed) return false;
+    LAMINA_RETURN_IF_ERROR(ToStatus(name, error));
+    return true;
+  }
   // Copies bytes within the device.
   Status CopyBytes(void* stream, const void* source, void* target, uint64_t bytes) const;
 
@@ -46,6 +59,8 @@ class CudaKernel : public Kernel {
   int multiprocessors() const { return multiprocessors_; }
 
  private:
+  static constexpr int kErrorNotServed = 801;  // cudaErrorNotSupported
+
   Status CheckLibrary() const;
   Status ToStatus(const char* name, int error) const;
   LaunchTarget TargetOf(void* stream) const;

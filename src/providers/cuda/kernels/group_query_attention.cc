@@ -127,6 +127,8 @@ class GroupQueryAttention : public CudaKernel {
                                       WorkspaceRequirements& requirements) const override {
     return Workspace(node, requirements);
   }
+  // The cache has the lengths, on the device.
+  bool NeedsWithCache(int input) const override { return input != kSeqlens && input != kTotalLength; }
 
   Status Compute(KernelContext& context) const override {
     Inputs inputs;
@@ -139,8 +141,17 @@ class GroupQueryAttention : public CudaKernel {
     const Shape shape{inputs.batch, inputs.sequence, attributes_.heads * inputs.head_size};
     LAMINA_ASSIGN_OR_RETURN(Tensor * output, context.Output(kOutput, shape));
     if (!output || output->num_elements() == 0) return Status();
-    LAMINA_RETURN_IF_ERROR(PrepareTokens(context, inputs));
-    return Attend(context, inputs, *output);
+    LAMINA_RETURN_IF_ERROR(DescribeTokens(context, inputs));
+    LAMINA_RETURN_IF_ERROR(DescribeAttention(context, inputs, *output));
+    if (inputs.sequence == 1) {
+      LAMINA_ASSIGN_OR_RETURN(
+          const bool done, LaunchWhereServed(context.stream(), "attention_step", &KernelApi::attention_step,
+                                             AttentionStepArguments{inputs.tokens, inputs.attention}));
+      if (done) return Status();
+    }
+    LAMINA_RETURN_IF_ERROR(
+        Launch(context.stream(), "attention_tokens", &KernelApi::attention_tokens, inputs.tokens));
+    return Launch(context.stream(), "attention", &KernelApi::attention, inputs.attention);
   }
 
  private:
@@ -374,7 +385,7 @@ class GroupQueryAttention : public CudaKernel {
     return plane;
   }
 
-  Status PrepareTokens(KernelContext& context, Inputs& inputs) const {
+  Status DescribeTokens(KernelContext& context, Inputs& inputs) const {
     AttentionTokensArguments& tokens = inputs.tokens;
     tokens.type = ElementTypeOf(inputs.type);
     tokens.batch = static_cast<int32_t>(inputs.batch);
@@ -393,10 +404,10 @@ class GroupQueryAttention : public CudaKernel {
       attention.query = tokens.queries;
       attention.query_strides = {inputs.sequence * hidden, hidden, inputs.head_size};
     }
-    return Launch(context.stream(), "attention_tokens", &KernelApi::attention_tokens, tokens);
+    return Status();
   }
 
-  Status Attend(KernelContext& context, Inputs& inputs, Tensor& output) const {
+  Status DescribeAttention(KernelContext& context, Inputs& inputs, Tensor& output) const {
     AttentionArguments& attention = inputs.attention;
     const AttentionTokensArguments& tokens = inputs.tokens;
     attention.type = tokens.type;
@@ -423,7 +434,7 @@ class GroupQueryAttention : public CudaKernel {
                               context.GetScratchBuffer(kPartials, static_cast<size_t>(bytes)));
       attention.workspace = static_cast<float*>(partials);
     }
-    return Launch(context.stream(), "attention", &KernelApi::attention, attention);
+    return Status();
   }
 
   static Status CheckShape(const char* name, const Tensor& tensor, const Shape& expected) {

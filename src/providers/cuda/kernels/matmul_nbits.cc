@@ -1,6 +1,6 @@
-// MatMulNBits (com.microsoft): Y = A W^T + bias with W [N, K] in blocks of 2-, 4- or 8-bit weights, which
-// stay as the model stores them. A few rows read them directly; for many they are unpacked, some rows of W at
-// a time, and multiplied as any matrix. Activations keep their type whatever accuracy_level says.
+// MatMulNBits (com.microsoft): Y = A W^T + bias with W [N, K] in blocks of 2-, 4- or 8-bit weights. Those of
+// 4 bits for float16 are packed for the matrix units, others stay as the model stores them. A few rows read
+// them directly; for many they are unpacked, some rows of W at a time, and multiplied as any matrix.
 #include <algorithm>
 
 #include "providers/cuda/kernels/cuda_kernel.h"
@@ -18,8 +18,11 @@ constexpr int kRounded = 1;   // activations in 8 bits
 
 constexpr int64_t kInt8AccuracyLevel = 4;
 
-// Rows of A up to which weights are read directly for each.
+// Rows of A up to which weights are read directly for each; of packed ones they are read once for 8 of them.
 constexpr int64_t kMaxDirectRows = 4;
+constexpr int64_t kMaxPackedRows = 16;
+// Compute capability 8.0 has the instructions that packed weights are for.
+constexpr int kMatrixUnits = 8;
 // Of W at a time: what the second-level cache holds.
 constexpr int64_t kUnpackedBytes = int64_t{32} << 20;
 
@@ -32,6 +35,8 @@ class MatMulNBits : public CudaKernel {
         n_(node.Int("N", 0)),
         k_(node.Int("K", 0)),
         rounds_(RoundsActivations(node)),
+        packs_(Packs(node)),
+        has_zeros_(node.HasInput(kZeroPoints)),
         type_(node.input_type(kA).element) {}
 
   static Status Validate(const NodeInfo& node) {
@@ -79,6 +84,22 @@ class MatMulNBits : public CudaKernel {
     return Workspace(node, requirements);
   }
 
+  Status DeclarePrepack(const NodeInfo&, int input, PrepackDeclaration& declaration) const override {
+    if (input != kB || !packs_) return Status();
+    declaration.prepack = true;
+    declaration.packed_bytes = FourBitsPackedBytes(n_, k_, block_size_, has_zeros_);
+    declaration.absorbed_inputs = 1u << kScales | (has_zeros_ ? 1u << kZeroPoints : 0u);
+    return Status();
+  }
+
+  Status PrePackWeight(int, PrepackContext& context, void* packed, void*) const override {
+    LAMINA_ASSIGN_OR_RETURN(const NBitsMatrixArguments w,
+                            Matrix(context.Constant(kB), context.Constant(kScales),
+                                   has_zeros_ ? context.Constant(kZeroPoints) : nullptr));
+    const PackFourBitsArguments arguments{w, packed};
+    return Launch(context.stream(), "pack_four_bits", &KernelApi::pack_four_bits, arguments);
+  }
+
   Status Compute(KernelContext& context) const override {
     LAMINA_ASSIGN_OR_RETURN(const Tensor* a, Required(context, kA));
     const Tensor* bias = Optional(context, kBias);
@@ -91,7 +112,6 @@ class MatMulNBits : public CudaKernel {
     if (bias && bias->shape() != Shape{n_}) {
       return InvalidArgumentError("bias must have shape [{}], found {}", n_, bias->shape().ToString());
     }
-    LAMINA_ASSIGN_OR_RETURN(const NBitsMatrixArguments w, Matrix(context));
     Shape out_shape = shape;
     out_shape[rank - 1] = n_;
     LAMINA_ASSIGN_OR_RETURN(Tensor * y, context.Output(0, out_shape));
@@ -101,13 +121,53 @@ class MatMulNBits : public CudaKernel {
     if (rounds_) {
       LAMINA_ASSIGN_OR_RETURN(x, Rounded(context, *a, rows));
     }
-    if (rows > kMaxDirectRows) return MultiplyUnpacked(context, x, rows, w, bias, *y);
+    const void* packed = context.Packed(kB).data;
+    if (packed && rows <= kMaxPackedRows) {
+      const FourBitsProductArguments arguments{x,
+                                               y->mutable_raw_data(),
+                                               rows,
+                                               n_,
+                                               k_,
+                                               bias ? bias->raw_data() : nullptr,
+                                               packed,
+                                               static_cast<int32_t>(block_size_),
+                                               has_zeros_ ? 1 : 0};
+      return Launch(context.stream(), "four_bits_product", &KernelApi::four_bits_product, arguments);
+    }
+    if (packed) {
+      return MultiplyUnpacked(context, x, rows, bias, *y, [&](int64_t first, int64_t count, void* out) {
+        const FourBitsUnpackArguments arguments{
+            packed, k_,    static_cast<int32_t>(block_size_), has_zeros_ ? 1 : 0,
+            first,  count, PackedRowElements(k_, type_),      out};
+        return Launch(context.stream(), "four_bits_unpack", &KernelApi::four_bits_unpack, arguments);
+      });
+    }
+    LAMINA_ASSIGN_OR_RETURN(
+        const NBitsMatrixArguments w,
+        Matrix(Optional(context, kB), Optional(context, kScales), Optional(context, kZeroPoints)));
+    if (rows > kMaxDirectRows) {
+      return MultiplyUnpacked(context, x, rows, bias, *y, [&](int64_t first, int64_t count, void* out) {
+        const NBitsUnpackArguments arguments{ElementTypeOf(type_),         w,  first, count,
+                                             PackedRowElements(k_, type_), out};
+        return Launch(context.stream(), "nbits_unpack", &KernelApi::nbits_unpack, arguments);
+      });
+    }
     const NBitsProductArguments arguments{
         ElementTypeOf(type_), x, y->mutable_raw_data(), rows, bias ? bias->raw_data() : nullptr, w};
     return Launch(context.stream(), "nbits_product", &KernelApi::nbits_product, arguments);
   }
 
  private:
+  // Whether the weights are packed for the matrix units.
+  static bool Packs(const NodeInfo& node) {
+    const bool has_zeros = node.HasInput(kZeroPoints);
+    const bool fits = !has_zeros || (node.is_constant_input(kZeroPoints) &&
+                                     node.input_type(kZeroPoints).element == DataType::kUint8);
+    return fits && node.Int("bits", 4) == 4 && node.Int("block_size", 0) % 32 == 0 &&
+           node.input_type(kA).element == DataType::kFloat16 && node.is_constant_input(kB) &&
+           node.is_constant_input(kScales) && node.device().compute_capability_major >= kMatrixUnits;
+  }
+
   static bool RoundsActivations(const NodeInfo& node) {
     return node.Int("accuracy_level", 0) == kInt8AccuracyLevel;
   }
@@ -128,10 +188,9 @@ class MatMulNBits : public CudaKernel {
     return std::min(n, std::max(kTile, kUnpackedBytes / row_bytes / kTile * kTile));
   }
 
-  Result<NBitsMatrixArguments> Matrix(const KernelContext& context) const {
-    LAMINA_ASSIGN_OR_RETURN(const Tensor* b, Required(context, kB));
-    LAMINA_ASSIGN_OR_RETURN(const Tensor* scales, Required(context, kScales));
-    const Tensor* zeros = Optional(context, kZeroPoints);
+  // `zeros` null: the default.
+  Result<NBitsMatrixArguments> Matrix(const Tensor* b, const Tensor* scales, const Tensor* zeros) const {
+    if (!b || !scales) return InvalidArgumentError("B or scales are absent");
     NBitsMatrixArguments w{};
     w.bits = static_cast<int32_t>(bits_);
     w.block_size = static_cast<int32_t>(block_size_);
@@ -159,8 +218,10 @@ class MatMulNBits : public CudaKernel {
         expected, n_, k_, block_size_, bits_, tensor.shape().ToString());
   }
 
-  Status MultiplyUnpacked(KernelContext& context, const void* x, int64_t rows, const NBitsMatrixArguments& w,
-                          const Tensor* bias, Tensor& y) const {
+  // `unpack(first, count, out)` launches the unpacking of rows [first, first + count) of W.
+  template <typename Unpack>
+  Status MultiplyUnpacked(KernelContext& context, const void* x, int64_t rows, const Tensor* bias, Tensor& y,
+                          Unpack unpack) const {
     const int64_t element_bytes = ElementBytesOf(type_);
     const int64_t packed_k = PackedRowElements(k_, type_);
     const int64_t at_a_time = RowsAtATime(n_, k_, type_);
@@ -171,6 +232,7 @@ class MatMulNBits : public CudaKernel {
     product.type = ElementTypeOf(type_);
     product.x = x;
     product.b = unpacked;
+    product.is_b_fresh = 1;
     product.m = rows;
     product.k = k_;
     product.x_stride = k_;
@@ -181,10 +243,8 @@ class MatMulNBits : public CudaKernel {
     product.n = at_a_time;
     LAMINA_RETURN_IF_ERROR(ProductWorkspace::Take(context, product));
     for (int64_t first = 0; first < n_; first += at_a_time) {
-      const NBitsUnpackArguments unpack{
-          ElementTypeOf(type_), w, first, std::min(at_a_time, n_ - first), packed_k, unpacked};
-      LAMINA_RETURN_IF_ERROR(Launch(context.stream(), "nbits_unpack", &KernelApi::nbits_unpack, unpack));
-      product.n = unpack.rows;
+      product.n = std::min(at_a_time, n_ - first);
+      LAMINA_RETURN_IF_ERROR(unpack(first, product.n, unpacked));
       product.y = static_cast<std::byte*>(y.mutable_raw_data()) + first * element_bytes;
       if (bias) {
         product.c = static_cast<const std::byte*>(bias->raw_data()) + first * element_bytes;
@@ -200,6 +260,8 @@ class MatMulNBits : public CudaKernel {
   int64_t n_;
   int64_t k_;
   bool rounds_;
+  bool packs_;
+  bool has_zeros_;
   DataType type_;
 };
 

@@ -8,6 +8,7 @@
 #include "generate/engine.h"
 #include "generate/model_folder.h"
 #include "runtime/data_set.h"
+#include "runtime/session_impl.h"
 #include "support/test_data.h"
 
 namespace lamina::testing {
@@ -67,6 +68,55 @@ std::vector<int32_t> GreedyTokens(Engine& engine, std::vector<int32_t> pending, 
   }
   engine.RemoveSequence(sequence);
   return tokens;
+}
+
+// The logits of decode runs, by step, of `rows` sequences of different lengths that run together.
+std::vector<std::vector<float>> DecodeLogits(const std::string& model, int rows, const char* records) {
+  EngineOptions options;
+  options.max_sequences = rows;
+  options.context_length_tokens = 64;
+  EXPECT_TRUE(options.session.AppendProvider("cuda").ok());
+  EXPECT_TRUE(options.session.Set("session.record_decode", records).ok());
+  const ModelFolder folder = ModelFolder::Open(SourcePath("tests/data/zoo/" + model)).value();
+  Result<std::unique_ptr<Engine>> made = Engine::Create(*Env::Create(), folder, options);
+  EXPECT_TRUE(made.ok()) << made.status().ToString();
+  if (!made.ok()) return {};
+  Engine& engine = **made;
+  EXPECT_EQ(engine.session().impl().recordings_text().find("recorded in 1 graph") != std::string::npos,
+            *records == '1')
+      << engine.session().impl().recordings_text();
+  std::vector<SequenceId> sequences;
+  for (int row = 0; row < rows; ++row) {
+    sequences.push_back(engine.AddSequence().value());
+    const std::vector<int32_t> prompt(static_cast<size_t>(3 + 2 * row), 5 + row);
+    const SequenceStep step{sequences.back(), prompt, 1};
+    EXPECT_TRUE(engine.Step({&step, 1}).ok());
+  }
+  std::vector<std::vector<float>> logits;
+  const std::vector<int32_t> tokens = {7, 3, 11, 2};
+  for (const int32_t& token : tokens) {
+    std::vector<SequenceStep> steps;
+    for (const SequenceId sequence : sequences) steps.push_back({sequence, std::span(&token, 1), 1});
+    const Status status = engine.Step(steps);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    for (size_t row = 0; row < steps.size() && status.ok(); ++row) {
+      logits.emplace_back(engine.logits(row).begin(), engine.logits(row).end());
+    }
+  }
+  return logits;
+}
+
+// What was recorded at one length is right at every other, of one sequence and of several.
+TEST(CudaModelTest, RecordedDecodeRunsGiveTheSameLogits) {
+  LAMINA_CUDA_OR_SKIP();
+  for (const char* model : {"llama-fp16-cuda", "llama-int4-cpu"}) {
+    for (const int rows : {1, 2}) {
+      SCOPED_TRACE(::testing::Message() << model << ", " << rows << " sequences");
+      const auto recorded = DecodeLogits(model, rows, "1");
+      EXPECT_EQ(recorded.size(), static_cast<size_t>(4 * rows));
+      EXPECT_EQ(recorded, DecodeLogits(model, rows, "0"));
+    }
+  }
 }
 
 // With activations of 8 bits a sum that differs in its last bit can round to another number, and a text may
