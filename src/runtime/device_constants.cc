@@ -134,25 +134,37 @@ void DeviceConstants::CountLoad(const SessionDevice& device) {
 
 Result<std::vector<DeviceConstants::Temporary>> DeviceConstants::LoadTemporarily(
     std::span<const Value* const> constants, const Progress& progress) {
-  std::vector<Temporary> temporaries;
+  std::vector<const Value*> values;
   std::vector<Constant*> placed;
+  std::vector<uint64_t> offsets;
+  uint64_t size_bytes = 0;
   for (const Value* value : constants) {
     Constant& constant = *by_value_.at(value);
-    if (constant.value.defined()) continue;
-    LAMINA_ASSIGN_OR_RETURN(void* memory,
-                            DeviceOf(constant).memory->Alloc(constant.host->tensor().size_bytes()));
-    PlaceAt(constant, memory);
-    temporaries.emplace_back(this, value);
+    if (constant.value.defined() || std::find(values.begin(), values.end(), value) != values.end()) continue;
+    constexpr uint64_t kAlignment = 256;
+    values.push_back(value);
     placed.push_back(&constant);
+    offsets.push_back(size_bytes);
+    size_bytes += (constant.host->tensor().size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   }
-  if (!placed.empty()) LAMINA_RETURN_IF_ERROR(Fill(placed, progress));
+  std::vector<Temporary> temporaries;
+  if (placed.empty()) return temporaries;
+  // One allocation: copies of neighbours are put together, and a device refuses to copy from one allocation
+  // into the next.
+  Allocator& allocator = *DeviceOf(*placed.front()).memory;
+  LAMINA_ASSIGN_OR_RETURN(void* allocated, allocator.Alloc(size_bytes));
+  const std::shared_ptr<void> memory(allocated, [&allocator](void* p) { allocator.Free(p); });
+  for (size_t i = 0; i < placed.size(); ++i) {
+    PlaceAt(*placed[i], static_cast<std::byte*>(allocated) + offsets[i]);
+    temporaries.emplace_back(this, values[i], memory);
+  }
+  LAMINA_RETURN_IF_ERROR(Fill(placed, progress));
   return temporaries;
 }
 
 DeviceConstants::Temporary::~Temporary() {
   if (!constants_) return;
   Constant& constant = *constants_->by_value_.at(constant_);
-  constants_->DeviceOf(constant).memory->Free(constant.value.tensor().mutable_raw_data());
   constant.value = Value();
 }
 

@@ -51,11 +51,13 @@ class DeviceConstants {
   class Temporary {
    public:
     Temporary() = default;
-    Temporary(DeviceConstants* constants, const Value* constant)
-        : constants_(constants), constant_(constant) {}
+    Temporary(DeviceConstants* constants, const Value* constant, std::shared_ptr<void> memory)
+        : constants_(constants), constant_(constant), memory_(std::move(memory)) {}
     ~Temporary();
     Temporary(Temporary&& other) noexcept
-        : constants_(std::exchange(other.constants_, nullptr)), constant_(other.constant_) {}
+        : constants_(std::exchange(other.constants_, nullptr)),
+          constant_(other.constant_),
+          memory_(std::move(other.memory_)) {}
     Temporary(const Temporary&) = delete;
     Temporary& operator=(const Temporary&) = delete;
     Temporary& operator=(Temporary&&) = delete;
@@ -63,8 +65,9 @@ class DeviceConstants {
    private:
     DeviceConstants* constants_ = nullptr;
     const Value* constant_ = nullptr;
+    std::shared_ptr<void> memory_;  // of all that were loaded together
   };
-  // Those of `constants` that are not on their devices yet, loaded together.
+  // Those of `constants`, all of one device, that are not there yet, loaded together.
   Result<std::vector<Temporary>> LoadTemporarily(std::span<const Value* const> constants,
                                                  const Progress& progress);
 

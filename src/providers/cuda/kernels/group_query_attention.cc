@@ -215,11 +215,12 @@ class GroupQueryAttention : public CudaKernel {
   Status ParseLengths(const KernelContext& context, Inputs& inputs) const {
     const Tensor* seqlens = Optional(context, kSeqlens);
     const Tensor* total = Optional(context, kTotalLength);
-    if ((seqlens == nullptr) != (total == nullptr)) {
+    // With a cache bound neither is needed.
+    if ((seqlens == nullptr) != (total == nullptr) && !context.kv_view()) {
       return InvalidArgumentError("seqlens_k and total_sequence_length must be both present or both absent");
     }
     RowLengths lengths{};
-    if (seqlens) {
+    if (seqlens && total) {
       if (seqlens->num_elements() != inputs.batch || total->num_elements() != 1) {
         return InvalidArgumentError(
             "seqlens_k must have shape [{}] and total_sequence_length one element, found {} and {}",
