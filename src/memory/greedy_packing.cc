@@ -1,11 +1,14 @@
 #include "memory/greedy_packing.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
 namespace lamina {
 namespace {
+
+constexpr int kRepairRounds = 16;
 
 int32_t Width(const PackingItem& item) {
   int32_t width = 0;
@@ -21,40 +24,45 @@ double Area(const PackingItem& item) {
   return area;
 }
 
-std::vector<int32_t> OrderItems(const PackingProblem& problem, GreedyOrder order) {
-  // 0: fixed, 1: lives in every section, 2: the others, largest key first.
+double KeyOf(const PackingItem& item, GreedyOrder order) {
+  switch (order) {
+    case GreedyOrder::kBySize:
+      return static_cast<double>(item.max_size);
+    case GreedyOrder::kByArea:
+      return Area(item);
+    case GreedyOrder::kByWidth:
+      return Width(item);
+    case GreedyOrder::kByStart:
+      return -item.begin();
+  }
+  return 0;
+}
+
+// Items with more blame come earlier among those that are neither fixed nor live in every section.
+std::vector<int32_t> OrderItems(const PackingProblem& problem, GreedyOrder order,
+                                std::span<const int32_t> blame) {
+  // 0: fixed, 1: lives in every section, 2: the others, most blame first, then largest key.
   struct Rank {
     int32_t group;
+    int32_t blame;
     double key;
   };
   std::vector<Rank> ranks;
   ranks.reserve(problem.items.size());
-  for (const PackingItem& item : problem.items) {
+  for (size_t i = 0; i < problem.items.size(); ++i) {
+    const PackingItem& item = problem.items[i];
     const int32_t group = item.fixed_offset >= 0 ? 0 : Width(item) == problem.section_count ? 1 : 2;
-    double key = 0;
-    switch (order) {
-      case GreedyOrder::kBySize:
-        key = static_cast<double>(item.max_size);
-        break;
-      case GreedyOrder::kByArea:
-        key = Area(item);
-        break;
-      case GreedyOrder::kByWidth:
-        key = Width(item);
-        break;
-      case GreedyOrder::kByStart:
-        key = -item.begin();
-        break;
-    }
     // Among the items that live everywhere, the strictest alignment first: no padding between them.
-    ranks.push_back({group, group == 1 ? static_cast<double>(item.alignment) : key});
+    const double key = group == 1 ? static_cast<double>(item.alignment) : KeyOf(item, order);
+    ranks.push_back({group, group == 2 && !blame.empty() ? blame[i] : 0, key});
   }
   std::vector<int32_t> ids(problem.items.size());
   std::iota(ids.begin(), ids.end(), 0);
   std::stable_sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
     const Rank& ra = ranks[static_cast<size_t>(a)];
     const Rank& rb = ranks[static_cast<size_t>(b)];
-    return ra.group != rb.group ? ra.group < rb.group : ra.key > rb.key;
+    if (ra.group != rb.group) return ra.group < rb.group;
+    return ra.blame != rb.blame ? ra.blame > rb.blame : ra.key > rb.key;
   });
   return ids;
 }
@@ -135,11 +143,11 @@ int64_t LowestFreeOffset(std::vector<Forbidden>& forbidden, int64_t alignment) {
 
 }  // namespace
 
-PackingLayout PackGreedily(const PackingProblem& problem, GreedyOrder order) {
+PackingLayout PackGreedily(const PackingProblem& problem, GreedyOrder order, std::span<const int32_t> blame) {
   PackingLayout layout(problem.items.size(), 0);
   PlacedIndex placed(problem);
   std::vector<Forbidden> forbidden;
-  for (const int32_t id : OrderItems(problem, order)) {
+  for (const int32_t id : OrderItems(problem, order, blame)) {
     const PackingItem& item = problem.items[static_cast<size_t>(id)];
     int64_t& offset = layout[static_cast<size_t>(id)];
     if (item.fixed_offset >= 0) {
@@ -160,14 +168,30 @@ PackingLayout PackGreedily(const PackingProblem& problem, GreedyOrder order) {
 PackingLayout BestGreedyPacking(const PackingProblem& problem, int64_t target) {
   PackingLayout best;
   int64_t best_peak = INT64_MAX;
-  for (const GreedyOrder order :
-       {GreedyOrder::kBySize, GreedyOrder::kByArea, GreedyOrder::kByWidth, GreedyOrder::kByStart}) {
-    PackingLayout layout = PackGreedily(problem, order);
+  const auto keep_better = [&](PackingLayout layout) {
     const int64_t peak = PackingPeak(problem, layout);
-    if (peak < best_peak) {
-      best_peak = peak;
-      best = std::move(layout);
+    if (peak >= best_peak) return false;
+    best_peak = peak;
+    best = std::move(layout);
+    return true;
+  };
+  constexpr std::array kOrders = {GreedyOrder::kBySize, GreedyOrder::kByArea, GreedyOrder::kByWidth,
+                                  GreedyOrder::kByStart};
+  GreedyOrder best_order = kOrders.front();
+  for (const GreedyOrder order : kOrders) {
+    if (keep_better(PackGreedily(problem, order, {}))) best_order = order;
+    if (best_peak <= target) return best;
+  }
+  // Repair: what stood out goes further down the next time. In a graph of equal layers what stands out does
+  // so in each of them, and a few rounds repair them all.
+  std::vector<int32_t> blame(problem.items.size(), 0);
+  PackingLayout layout = best;
+  for (int round = 0; round < kRepairRounds; ++round) {
+    for (size_t i = 0; i < layout.size(); ++i) {
+      if (layout[i] + problem.items[i].max_size > target) ++blame[i];
     }
+    layout = PackGreedily(problem, best_order, blame);
+    keep_better(layout);
     if (best_peak <= target) break;
   }
   return best;

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kMaxOverlaps = 4'000'000;
 constexpr int64_t kShortestRunNodes = 1'000;
+// A node looks at every section of its part: those of large problems count as several.
+constexpr int64_t kSectionsPerNode = 1'024;
 constexpr int64_t kFirstRunsPerCapacity = 6;
 // The first runs try the plain orders; later ones vary them.
 constexpr int64_t kPlainRuns = 3;
@@ -51,7 +53,14 @@ class Improver {
         search_(problem),
         nodes_(nodes),
         layout_(layout),
+        node_cost_(NodeCost(problem)),
+        run_nodes_(std::max(kShortestRunNodes, 2 * static_cast<int64_t>(problem.items.size()))),
         peak_(PackingPeak(problem, layout)) {}
+
+  // What a node counts against the limit.
+  static int64_t NodeCost(const PackingProblem& problem) {
+    return 1 + problem.section_count / kSectionsPerNode;
+  }
 
   // Lowers the capacity in steps that double after a success and halve after a failure, down to one unit;
   // then it allows more runs for each capacity and begins again at the target.
@@ -81,9 +90,9 @@ class Improver {
       const int64_t before = search_.nodes();
       const SearchStrategy strategy = StrategyOf(runs_made_++);
       const SkylineSearch::Outcome outcome =
-          search_.Run(capacity, strategy, std::min(nodes_, kShortestRunNodes * Luby(runs_made_)));
+          search_.Run(capacity, strategy, std::min(nodes_ / node_cost_ + 1, run_nodes_ * Luby(runs_made_)));
       // A run that ends before its first node counts too, so that the loops above always end.
-      nodes_ -= std::max<int64_t>(1, search_.nodes() - before);
+      nodes_ -= std::min(nodes_, node_cost_ * std::max<int64_t>(1, search_.nodes() - before));
       if (outcome == SkylineSearch::Outcome::kFound) {
         layout_ = search_.layout();
         peak_ = PackingPeak(problem_, layout_);
@@ -98,6 +107,8 @@ class Improver {
   SkylineSearch search_;
   int64_t& nodes_;
   PackingLayout& layout_;
+  const int64_t node_cost_;
+  const int64_t run_nodes_;  // of the shortest run
   int64_t peak_;
   int64_t proven_bound_ = 0;  // no layout has a lower peak
   int64_t runs_made_ = 0;
@@ -106,6 +117,9 @@ class Improver {
 }  // namespace
 
 void ImprovePacking(const PackingProblem& problem, int64_t target, int64_t& nodes, PackingLayout& layout) {
+  // A layout takes a node for each item: with fewer the search cannot come to an end.
+  const auto num_items = static_cast<int64_t>(problem.items.size());
+  if (nodes / Improver::NodeCost(problem) < num_items) return;
   if (nodes <= 0 || CountOverlaps(problem, kMaxOverlaps) >= kMaxOverlaps) return;
   Improver(problem, nodes, layout).DescendTo(target);
 }

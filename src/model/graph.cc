@@ -293,39 +293,38 @@ Result<std::vector<NodeId>> Graph::TopologicalOrder() const {
 
   struct Frame {
     NodeId node;
-    std::vector<NodeId> producers;
-    size_t next = 0;
+    size_t next = 0;               // of its inputs, then of its captures
+    std::vector<NodeId> captures;  // producers of what its subgraphs capture
   };
-  const auto producers_of = [this](NodeId id) {
-    std::vector<NodeId> producers;
-    const auto add = [&](ValueId value_id) {
-      if (value_id.valid() && value(value_id).producer.valid()) {
-        producers.push_back(value(value_id).producer);
-      }
-    };
-    for (const ValueId input : node(id).inputs) add(input);
+  const auto producer_of = [this](ValueId id) { return id.valid() ? value(id).producer : NodeId(); };
+  const auto open = [&](NodeId id) {
+    Frame frame{id, 0, {}};
     for (const Graph* subgraph : node(id).Subgraphs()) {
       for (const ValueInfo& captured : subgraph->values()) {
-        if (captured.outer.valid() && IsUsed(captured)) add(captured.outer);
+        if (captured.outer.valid() && IsUsed(captured)) frame.captures.push_back(producer_of(captured.outer));
       }
     }
-    return producers;
+    states[static_cast<size_t>(id.index)] = State::kOpen;
+    return frame;
   };
 
   std::vector<Frame> stack;
   for (int32_t i = 0; i < NextId().index; ++i) {
     if (!nodes_[static_cast<size_t>(i)].alive || states[static_cast<size_t>(i)] != State::kUnseen) continue;
-    stack.push_back({NodeId{i}, producers_of(NodeId{i})});
-    states[static_cast<size_t>(i)] = State::kOpen;
+    stack.push_back(open(NodeId{i}));
     while (!stack.empty()) {
       Frame& frame = stack.back();
-      if (frame.next == frame.producers.size()) {
+      const std::vector<ValueId>& inputs = node(frame.node).inputs;
+      if (frame.next == inputs.size() + frame.captures.size()) {
         states[static_cast<size_t>(frame.node.index)] = State::kDone;
         order.push_back(frame.node);
         stack.pop_back();
         continue;
       }
-      const NodeId producer = frame.producers[frame.next++];
+      const size_t next = frame.next++;
+      const NodeId producer =
+          next < inputs.size() ? producer_of(inputs[next]) : frame.captures[next - inputs.size()];
+      if (!producer.valid()) continue;
       State& state = states[static_cast<size_t>(producer.index)];
       if (state == State::kDone) continue;
       if (state == State::kOpen) {
@@ -333,8 +332,7 @@ Result<std::vector<NodeId>> Graph::TopologicalOrder() const {
             "graph '{}': node '{}' ({}) depends on its own output: the graph has a cycle", name_,
             node(producer).name.view(), node(producer).op_type.view());
       }
-      state = State::kOpen;
-      stack.push_back({producer, producers_of(producer)});
+      stack.push_back(open(producer));
     }
   }
   return order;

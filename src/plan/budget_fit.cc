@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <map>
 #include <queue>
-#include <set>
+#include <unordered_set>
 
 #include "base/byte_size.h"
 #include "base/error.h"
+#include "plan/unit_costs.h"
 
 namespace lamina {
 namespace {
@@ -17,120 +17,25 @@ using Kind = PlacementUnit::Kind;
 using UnitSet = std::vector<bool>;  // by unit
 
 constexpr size_t kMaxLayersForAllBlocks = 16;
+constexpr size_t kMaxBlocksAtAnEnd = 128;
 constexpr size_t kMaxUnitsForUsefulBudget = 64;
 constexpr size_t kMaxContributors = 5;
 constexpr size_t kNoPosition = std::numeric_limits<size_t>::max();
 
-// What units cost on one device as far as it adds up.
-class UnitCosts {
- public:
-  // Costs of all units; weights of fixed nodes and of units placed elsewhere do not count.
-  static Result<UnitCosts> Make(const BudgetFitRequest& request, int32_t device) {
-    UnitCosts costs;
-    const Placement& placement = request.all_on[static_cast<size_t>(device)];
-    const MemoryModel& memory = *request.memory;
-    const size_t num_units = request.units.size();
-    costs.weights_.assign(num_units, 0);
-    costs.kv_.assign(num_units, 0);
-    costs.step_.assign(num_units, 0);
-    std::map<int32_t, size_t> unit_of_node;
-    for (size_t unit = 0; unit < num_units; ++unit) {
-      for (const NodeId id : request.units[unit].nodes) {
-        unit_of_node[id.index] = unit;
-        if (placement.DeviceOf(id) != device) continue;
-        LAMINA_ASSIGN_OR_RETURN(const uint64_t step_bytes, memory.StepBytes(placement, id));
-        costs.step_[unit] = std::max(costs.step_[unit], step_bytes);
-      }
-    }
-    const Graph& graph = *memory.request().graph;
-    LAMINA_ASSIGN_OR_RETURN(const std::vector<WeightPiece> pieces, memory.Weights(placement, device));
-    for (const WeightPiece& piece : pieces) {
-      const uint64_t bytes = RoundUpBytes(piece.bytes, kBlockAlignment);
-      std::set<size_t> readers;
-      const auto add_reader = [&](NodeId id) {
-        const auto unit = unit_of_node.find(id.index);
-        if (unit != unit_of_node.end() && placement.DeviceOf(id) == device) readers.insert(unit->second);
-      };
-      add_reader(piece.reader);
-      if (!piece.packed_for.valid() && !piece.body) {
-        const ValueId value = graph.FindValue(graph.initializer(piece.initializer).name.view());
-        for (const Use& use : graph.value(value).uses) add_reader(use.node);
-      }
-      if (readers.size() == 1) costs.weights_[*readers.begin()] += bytes;
-      if (readers.size() > 1) costs.shared_.push_back({{readers.begin(), readers.end()}, bytes});
-    }
-    for (const auto& [node, bytes] : memory.kv_bytes()) {
-      const auto unit = unit_of_node.find(node.index);
-      if (unit != unit_of_node.end() && placement.DeviceOf(node) == device) costs.kv_[unit->second] += bytes;
-    }
-    return costs;
-  }
-
-  uint64_t Weights(const UnitSet& set) const {
-    uint64_t bytes = 0;
-    for (size_t unit = 0; unit < set.size(); ++unit) bytes += set[unit] ? weights_[unit] : 0;
-    for (const Shared& shared : shared_) {
-      const bool read =
-          std::any_of(shared.units.begin(), shared.units.end(), [&](size_t unit) { return set[unit]; });
-      bytes += read ? shared.bytes : 0;
-    }
-    return bytes;
-  }
-  uint64_t Kv(const UnitSet& set) const {
-    uint64_t bytes = 0;
-    for (size_t unit = 0; unit < set.size(); ++unit) bytes += set[unit] ? kv_[unit] : 0;
-    return bytes;
-  }
-  uint64_t LargestStep(const UnitSet& set) const {
-    uint64_t bytes = 0;
-    for (size_t unit = 0; unit < set.size(); ++unit) bytes = std::max(bytes, set[unit] ? step_[unit] : 0);
-    return bytes;
-  }
-  // Of one unit by itself.
-  uint64_t Resident(size_t unit) const {
-    uint64_t bytes = weights_[unit] + kv_[unit];
-    for (const Shared& shared : shared_) {
-      const bool read = std::find(shared.units.begin(), shared.units.end(), unit) != shared.units.end();
-      bytes += read ? shared.bytes : 0;
-    }
-    return bytes;
-  }
-  // All units by their resident bytes; equal ones in order.
-  std::vector<size_t> SmallestFirst() const {
-    std::vector<std::pair<uint64_t, size_t>> keyed;
-    for (size_t unit = 0; unit < weights_.size(); ++unit) keyed.emplace_back(Resident(unit), unit);
-    std::sort(keyed.begin(), keyed.end());
-    std::vector<size_t> units;
-    units.reserve(keyed.size());
-    for (const auto& [bytes, unit] : keyed) units.push_back(unit);
-    return units;
-  }
-
- private:
-  struct Shared {
-    std::vector<size_t> units;
-    uint64_t bytes = 0;
-  };
-  std::vector<uint64_t> weights_;  // that no other unit reads
-  std::vector<uint64_t> kv_;
-  std::vector<uint64_t> step_;
-  std::vector<Shared> shared_;
-};
-
-// A choice: a base set and the first `extra` of the units it leaves out, smallest first.
+// A base set, and after it the first `extra` of the units it leaves out, smallest first.
 struct Choice {
-  UnitSet base;
-  std::vector<size_t> left_out;
+  enum class Experts : uint8_t { kWithLayers, kNowhere, kInBlockOnly };
+  // The base: the available layers at [begin, end), with or without embedding, head and experts.
+  size_t begin = 0;
+  size_t end = 0;
+  Experts experts = Experts::kWithLayers;
+  bool embedding = false;
+  bool head = false;
+
   size_t extra = 0;
   uint64_t resident_bytes = 0;
   int cuts = 0;
   size_t number = 0;  // of the base
-
-  UnitSet Units() const {
-    UnitSet set = base;
-    for (size_t i = 0; i < extra; ++i) set[left_out[i]] = true;
-    return set;
-  }
 };
 
 struct TriedLater {
@@ -147,36 +52,30 @@ class DeviceFit {
             std::vector<int32_t>& device_of_unit, const UnitSet& available)
       : request_(request),
         device_(device),
+        budget_bytes_(request.budget_bytes[static_cast<size_t>(device)]),
         costs_(costs),
         device_of_unit_(device_of_unit),
-        available_(available),
-        smallest_first_(costs.SmallestFirst()) {}
+        available_(available) {}
 
   // Gives units to the device. The unit that was left out last, with what it would need more.
   Status Run(BudgetFit& fit) {
-    const uint64_t budget_bytes = request_.budget_bytes[static_cast<size_t>(device_)];
-    UnitSet none(request_.units.size(), false);
-    LAMINA_ASSIGN_OR_RETURN(const DeviceNeed fixed, NeedOf(none));
-    if (fixed.allocated_bytes > budget_bytes) {
-      return Shortage(fixed, budget_bytes).WithContext("what layer rules place there does not fit");
-    }
-    std::set<UnitSet> refused;
-    LAMINA_ASSIGN_OR_RETURN(const bool all_fit, Fits(available_, budget_bytes, refused));
+    LAMINA_RETURN_IF_ERROR(CheckFixed());
+    LAMINA_ASSIGN_OR_RETURN(const bool all_fit, Fits(available_));
     if (all_fit) {
       fit.unplaced.reset();
       device_of_unit_ = With(available_);
       return Status();
     }
-    Fill();
+    FindPositions();
+    AddBases();
     while (!choices_.empty()) {
       Choice choice = choices_.top();
       choices_.pop();
-      const UnitSet set = choice.Units();
-      LAMINA_ASSIGN_OR_RETURN(const bool fits, Fits(set, budget_bytes, refused));
-      if (fits) return Take(choice, set, fit);
+      const UnitSet set = UnitsOf(choice);
+      LAMINA_ASSIGN_OR_RETURN(const bool fits, Fits(set));
+      if (fits) return Take(set, fit);
       if (choice.extra == 0) continue;
-      --choice.extra;
-      Push(std::move(choice));
+      Push(choice, choice.extra - 1);
     }
     return Status();  // not reached: the empty choice fits
   }
@@ -194,143 +93,189 @@ class DeviceFit {
     return devices;
   }
 
-  Status Shortage(const DeviceNeed& need, uint64_t budget_bytes) const {
+  // What layer rules place on the device has to fit.
+  Status CheckFixed() const {
+    const UnitSet none(request_.units.size(), false);
+    const Placement placement = ComposePlacement(request_, With(none));
+    const auto is_here = [&](const NodePlacement& node) { return node.device == device_; };
+    if (std::none_of(placement.nodes.begin(), placement.nodes.end(), is_here)) return Status();
+    LAMINA_ASSIGN_OR_RETURN(const DeviceNeed need, request_.memory->Need(placement, device_));
+    if (need.allocated_bytes <= budget_bytes_) return Status();
     const MemoryModelRequest& memory = request_.memory->request();
     return MemoryShortageError(*memory.graph, memory.devices[static_cast<size_t>(device_)].description, need,
-                               budget_bytes, memory.kv_caches, memory.frames);
+                               budget_bytes_, memory.kv_caches, memory.frames)
+        .WithContext("what layer rules place there does not fit");
   }
 
-  Result<bool> Fits(const UnitSet& set, uint64_t budget_bytes, std::set<UnitSet>& refused) const {
-    const uint64_t weights_bytes = costs_.Weights(set);
-    if (request_.memory->Allocated(device_, weights_bytes, costs_.Kv(set), costs_.LargestStep(set)) >
-        budget_bytes) {
-      return false;
+  Result<bool> Fits(const UnitSet& set) {
+    UnitCosts::Sum sum(costs_);
+    for (size_t unit = 0; unit < set.size(); ++unit) {
+      if (set[unit]) sum.Add(unit);
     }
-    if (refused.count(set) > 0) return false;
+    if (sum.least_allocated_bytes() > budget_bytes_ || refused_.count(set) > 0) return false;
     const Placement placement = ComposePlacement(request_, With(set));
     LAMINA_ASSIGN_OR_RETURN(const uint64_t at_least_bytes, request_.memory->LowerBound(placement, device_));
-    bool fits = at_least_bytes <= budget_bytes;
+    bool fits = at_least_bytes <= budget_bytes_;
     if (fits) {
       LAMINA_ASSIGN_OR_RETURN(const DeviceNeed need, request_.memory->Need(placement, device_));
-      fits = need.allocated_bytes <= budget_bytes;
+      fits = need.allocated_bytes <= budget_bytes_;
     }
-    if (!fits) refused.insert(set);
+    if (!fits) refused_.insert(set);
     return fits;
   }
 
-  Status Take(const Choice& choice, const UnitSet& set, BudgetFit& fit) {
-    const auto next =
-        std::find_if(choice.left_out.begin() + static_cast<std::ptrdiff_t>(choice.extra),
-                     choice.left_out.end(), [&](size_t unit) { return costs_.Resident(unit) > 0; });
+  Status Take(const UnitSet& set, BudgetFit& fit) {
     fit.unplaced.reset();
-    if (next != choice.left_out.end()) {
+    for (const size_t unit : costs_.smallest_first()) {
+      if (set[unit] || !available_[unit] || costs_.Resident(unit) == 0) continue;
       UnitSet more = set;
-      more[*next] = true;
+      more[unit] = true;
       LAMINA_ASSIGN_OR_RETURN(const DeviceNeed with, NeedOf(more));
-      fit.unplaced = {request_.units[*next].name, device_, with.allocated_bytes};
+      fit.unplaced = {request_.units[unit].name, device_, with.allocated_bytes};
+      break;
     }
     device_of_unit_ = With(set);
     return Status();
   }
 
-  void Push(Choice choice) {
-    const UnitSet set = choice.Units();
-    choice.resident_bytes = costs_.Weights(set) + costs_.Kv(set);
+  bool IsInBase(const Choice& choice, size_t unit) const {
+    if (!available_[unit]) return false;
+    const bool in_block = position_[unit] >= choice.begin && position_[unit] < choice.end;
+    switch (request_.units[unit].kind) {
+      case Kind::kEmbedding:
+        return choice.embedding;
+      case Kind::kHead:
+        return choice.head;
+      case Kind::kLayer:  // kInBlockOnly: the attention of all layers, experts of the block
+        return in_block || choice.experts == Choice::Experts::kInBlockOnly;
+      case Kind::kExperts:
+        return in_block && choice.experts != Choice::Experts::kNowhere;
+    }
+    return false;
+  }
+
+  // Calls `visit` with the units that the base leaves out, smallest first, until it returns false.
+  template <typename Visit>
+  void ForEachLeftOut(const UnitSet& base, const Visit& visit) const {
+    for (const size_t unit : costs_.smallest_first()) {
+      if (available_[unit] && !base[unit] && !visit(unit)) return;
+    }
+  }
+
+  UnitSet BaseOf(const Choice& choice) const {
+    UnitSet set(request_.units.size(), false);
+    for (size_t unit = 0; unit < set.size(); ++unit) set[unit] = IsInBase(choice, unit);
+    return set;
+  }
+
+  UnitSet UnitsOf(const Choice& choice) const {
+    const UnitSet base = BaseOf(choice);
+    UnitSet set = base;
+    size_t added = 0;
+    ForEachLeftOut(base, [&](size_t unit) {
+      if (added++ == choice.extra) return false;
+      set[unit] = true;
+      return true;
+    });
+    return set;
+  }
+
+  // Pushes the base with as many extras as can fit by what adds up, at most `most_extra`. Nothing where not
+  // even the base can.
+  void Push(Choice choice, size_t most_extra) {
+    const UnitSet base = BaseOf(choice);
+    UnitCosts::Sum sum(costs_);
+    for (size_t unit = 0; unit < base.size(); ++unit) {
+      if (base[unit]) sum.Add(unit);
+    }
+    if (sum.least_allocated_bytes() > budget_bytes_) return;
+    UnitSet set = base;
+    choice.extra = 0;
+    choice.resident_bytes = sum.resident_bytes();
+    ForEachLeftOut(base, [&](size_t unit) {
+      if (choice.extra == most_extra) return false;
+      sum.Add(unit);
+      if (sum.least_allocated_bytes() > budget_bytes_) return false;
+      set[unit] = true;
+      ++choice.extra;
+      choice.resident_bytes = sum.resident_bytes();
+      return true;
+    });
     choice.cuts = 0;
     for (size_t unit = 1; unit < set.size(); ++unit) choice.cuts += set[unit] != set[unit - 1] ? 1 : 0;
-    choices_.push(std::move(choice));
+    choices_.push(choice);
   }
 
-  void AddBase(UnitSet set) {
-    if (!bases_.insert(set).second) return;
-    Choice choice;
-    choice.number = bases_.size();
-    for (const size_t unit : smallest_first_) {
-      if (available_[unit] && !set[unit]) choice.left_out.push_back(unit);
-    }
-    choice.base = std::move(set);
-    // Extras that cannot fit by their weights alone are not tried one by one.
-    const uint64_t budget_bytes = request_.budget_bytes[static_cast<size_t>(device_)];
-    size_t too_many = choice.left_out.size() + 1;
-    while (choice.extra + 1 < too_many) {
-      const size_t fewest = choice.extra;
-      const size_t middle = fewest + (too_many - fewest) / 2;
-      choice.extra = middle;
-      const UnitSet with = choice.Units();
-      if (request_.memory->Allocated(device_, costs_.Weights(with), costs_.Kv(with), 0) <= budget_bytes)
-        continue;
-      too_many = middle;
-      choice.extra = fewest;
-    }
-    Push(std::move(choice));
-  }
-
-  void Fill() {
-    size_t count = 0;
+  // Numbers the layers that are available.
+  void FindPositions() {
     position_.assign(request_.units.size(), kNoPosition);
     int last_layer = 0;
     for (size_t unit = 0; unit < request_.units.size(); ++unit) {
       const PlacementUnit& of = request_.units[unit];
       const bool inside = of.kind == Kind::kLayer || of.kind == Kind::kExperts;
       if (!inside || !available_[unit]) continue;
-      if (count == 0 || last_layer != of.layer) ++count;
+      if (num_layers_ == 0 || last_layer != of.layer) ++num_layers_;
       last_layer = of.layer;
-      position_[unit] = count - 1;
-    }
-    const bool has_experts =
-        std::any_of(request_.units.begin(), request_.units.end(),
-                    [](const PlacementUnit& unit) { return unit.kind == Kind::kExperts; });
-    AddBlocks(count, count, has_experts);
-    for (size_t begin = 0; begin < count; ++begin) {
-      for (size_t end = count; end > begin; --end) {
-        const bool at_an_end = begin == 0 || end == count;
-        if (at_an_end || count <= kMaxLayersForAllBlocks) AddBlocks(begin, end, has_experts);
-      }
+      position_[unit] = num_layers_ - 1;
     }
   }
 
-  // The available layers at [begin, end) with and without embedding, head and experts.
-  void AddBlocks(size_t begin, size_t end, bool has_experts) {
-    enum class Experts { kWithLayers, kNowhere, kInBlockOnly };
-    for (const Experts experts : {Experts::kWithLayers, Experts::kNowhere, Experts::kInBlockOnly}) {
-      if (!has_experts && experts != Experts::kWithLayers) break;
-      for (const bool embedding : {true, false}) {
-        for (const bool head : {true, false}) {
-          UnitSet set(request_.units.size(), false);
-          for (size_t unit = 0; unit < set.size(); ++unit) {
-            const PlacementUnit& of = request_.units[unit];
-            const bool in_block = position_[unit] >= begin && position_[unit] < end;
-            bool chosen = false;
-            switch (of.kind) {
-              case Kind::kEmbedding:
-                chosen = embedding;
-                break;
-              case Kind::kHead:
-                chosen = head;
-                break;
-              case Kind::kLayer:  // kInBlockOnly: the attention of all layers, experts of the block
-                chosen = in_block || experts == Experts::kInBlockOnly;
-                break;
-              case Kind::kExperts:
-                chosen = in_block && experts != Experts::kNowhere;
-                break;
-            }
-            set[unit] = chosen && available_[unit];
+  bool IsAvailable(Kind kind) const {
+    for (size_t unit = 0; unit < request_.units.size(); ++unit) {
+      if (request_.units[unit].kind == kind && available_[unit]) return true;
+    }
+    return false;
+  }
+
+  void AddBases() {
+    const bool any_embedding = IsAvailable(Kind::kEmbedding);
+    const bool any_head = IsAvailable(Kind::kHead);
+    const bool any_experts = IsAvailable(Kind::kExperts);
+    const auto add = [&](size_t begin, size_t end) {
+      using Experts = Choice::Experts;
+      for (const Experts experts : {Experts::kWithLayers, Experts::kNowhere, Experts::kInBlockOnly}) {
+        if (!any_experts && experts != Experts::kWithLayers) break;
+        for (const bool embedding : {true, false}) {
+          for (const bool head : {true, false}) {
+            if ((embedding && !any_embedding) || (head && !any_head)) continue;
+            Choice choice;
+            choice.begin = begin;
+            choice.end = end;
+            choice.experts = experts;
+            choice.embedding = embedding;
+            choice.head = head;
+            choice.number = num_bases_++;
+            Push(choice, request_.units.size());
           }
-          AddBase(std::move(set));
+        }
+      }
+    };
+    // Blocks in the middle only where there are few; of many at the ends every n-th.
+    const size_t stride = num_layers_ / kMaxBlocksAtAnEnd + 1;
+    add(0, num_layers_);
+    for (size_t begin = 0; begin < num_layers_; ++begin) {
+      for (size_t end = num_layers_ - (begin == 0 ? 1 : 0); end > begin; --end) {
+        const bool at_an_end = begin == 0 ? end % stride == 0 : end == num_layers_ && begin % stride == 0;
+        if (at_an_end || num_layers_ <= kMaxLayersForAllBlocks) {
+          add(begin, end);
+        } else if (begin > 0) {
+          break;
         }
       }
     }
+    if (num_layers_ > 0) add(0, 0);
   }
 
   const BudgetFitRequest& request_;
   const int32_t device_;
+  const uint64_t budget_bytes_;
   const UnitCosts& costs_;
   std::vector<int32_t>& device_of_unit_;
   const UnitSet available_;
-  const std::vector<size_t> smallest_first_;  // units by their resident bytes
-  std::vector<size_t> position_;              // by unit: of its layer among those available, or kNoPosition
-  std::set<UnitSet> bases_;
+  std::vector<size_t> position_;  // by unit: of its layer among those available, or kNoPosition
+  size_t num_layers_ = 0;         // available ones
+  size_t num_bases_ = 0;
+  std::unordered_set<UnitSet> refused_;
   std::priority_queue<Choice, std::vector<Choice>, TriedLater> choices_;
 };
 
@@ -360,7 +305,7 @@ UnitSet UnitsAskedFor(const BudgetFitRequest& request) {
 Result<uint64_t> SmallestUsefulBudget(const BudgetFitRequest& request, int32_t device,
                                       const UnitCosts& costs) {
   std::vector<size_t> units;
-  for (const size_t unit : costs.SmallestFirst()) {
+  for (const size_t unit : costs.smallest_first()) {
     if (costs.Resident(unit) > 0) units.push_back(unit);
   }
   units.resize(std::min(units.size(), kMaxUnitsForUsefulBudget));
@@ -459,7 +404,9 @@ Result<BudgetFit> FitBudget(const BudgetFitRequest& request) {
   fit.device_of_unit.assign(request.units.size(), host);
   UnitSet available = UnitsAskedFor(request);
   for (int32_t device = 0; device < host; ++device) {
-    LAMINA_ASSIGN_OR_RETURN(const UnitCosts costs, UnitCosts::Make(request, device));
+    LAMINA_ASSIGN_OR_RETURN(
+        const UnitCosts costs,
+        UnitCosts::Make(*request.memory, request.units, request.all_on[static_cast<size_t>(device)], device));
     LAMINA_RETURN_IF_ERROR(DeviceFit(request, device, costs, fit.device_of_unit, available).Run(fit));
     for (size_t unit = 0; unit < available.size(); ++unit) {
       available[unit] = available[unit] && fit.device_of_unit[unit] == host;

@@ -15,38 +15,43 @@ int64_t Footprint(int64_t size_bytes) { return (size_bytes + kAlignment - 1) / k
 // First finds the buffers of the frame and their lifetimes, then lays them out.
 class FramePlanner {
  public:
-  explicit FramePlanner(const FramePlanRequest& request)
-      : request_(request), graph_(*request.graph), num_steps_(static_cast<int64_t>(request.order.size())) {
+  explicit FramePlanner(const FramePlanRequest& request) : request_(request), graph_(*request.graph) {
     const size_t num_values = graph_.values().size();
     takes_over_.assign(num_values, kNone);
     buffer_of_value_.assign(num_values, kNone);
     step_of_node_.assign(graph_.nodes().size(), kNone);
-    for (size_t step = 0; step < request_.order.size(); ++step) {
-      step_of_node_[static_cast<size_t>(request_.order[step].index)] = static_cast<int32_t>(step);
-    }
   }
 
   Status FindBuffers() {
+    SetOrder(request_.order);
     for (const ValueId input : graph_.inputs()) {
       const bool is_constant = graph_.value(input).initializer.valid() && !graph_.value(input).is_graph_input;
       if (is_constant || request_.outside(input)) continue;
       LAMINA_RETURN_IF_ERROR(IsHome(input) ? AddInput(input) : AddCopy(input, 0));
     }
-    for (int64_t step = 0; step < num_steps_; ++step) {
-      const NodeId id = request_.order[static_cast<size_t>(step)];
-      const Node& node = graph_.node(id);
-      for (size_t output = 0; output < node.outputs.size(); ++output) {
-        const ValueId value = node.outputs[output];
-        if (!value.valid() || request_.outside(value)) continue;
-        if (IsHome(value)) {
-          LAMINA_RETURN_IF_ERROR(AddValue(value, static_cast<int>(output), id, step));
-        } else {
-          LAMINA_RETURN_IF_ERROR(AddCopy(value, step));
-        }
-      }
-      if (RunsHere(id)) LAMINA_RETURN_IF_ERROR(AddWorkspace(id, step));
+    return AddNodes();
+  }
+
+  // Those of these nodes alone; what others make and these read is there before the first of them.
+  Status FindBuffersOf(std::span<const NodeId> nodes) {
+    for (const FrameBuffer& buffer : buffers_) {
+      if (buffer.value < 0) continue;
+      buffer_of_value_[static_cast<size_t>(buffer.value)] = kNone;
+      takes_over_[static_cast<size_t>(buffer.value)] = kNone;
     }
-    return Status();
+    for (const NodeId id : order_) step_of_node_[static_cast<size_t>(id.index)] = kNone;
+    buffers_.clear();
+    group_members_.clear();
+    window_.assign(nodes.begin(), nodes.end());
+    SetOrder(window_);
+    for (int64_t step = 0; step < num_steps_; ++step) {
+      const NodeId id = order_[static_cast<size_t>(step)];
+      const std::vector<ValueId>& inputs = graph_.node(id).inputs;
+      for (size_t input = 0; input < inputs.size(); ++input) {
+        LAMINA_RETURN_IF_ERROR(AddRead(inputs[input], {id, static_cast<int>(input)}, step));
+      }
+    }
+    return AddNodes();
   }
 
   FrameShares Shares() const {
@@ -115,6 +120,54 @@ class FramePlanner {
   bool ReadsHere(ValueId id, const Use& use) const {
     return request_.reads_here ? request_.reads_here(id, use) : IsHome(id);
   }
+
+  void SetOrder(std::span<const NodeId> order) {
+    order_ = order;
+    num_steps_ = static_cast<int64_t>(order.size());
+    for (size_t step = 0; step < order.size(); ++step) {
+      step_of_node_[static_cast<size_t>(order[step].index)] = static_cast<int32_t>(step);
+    }
+  }
+
+  Status AddNodes() {
+    for (int64_t step = 0; step < num_steps_; ++step) {
+      const NodeId id = order_[static_cast<size_t>(step)];
+      const Node& node = graph_.node(id);
+      for (size_t output = 0; output < node.outputs.size(); ++output) {
+        const ValueId value = node.outputs[output];
+        if (!value.valid() || request_.outside(value)) continue;
+        if (IsHome(value)) {
+          LAMINA_RETURN_IF_ERROR(AddValue(value, static_cast<int>(output), id, step));
+        } else {
+          LAMINA_RETURN_IF_ERROR(AddCopy(value, step));
+        }
+      }
+      if (RunsHere(id)) LAMINA_RETURN_IF_ERROR(AddWorkspace(id, step));
+    }
+    return Status();
+  }
+
+  // A value that a node outside the order makes.
+  Status AddRead(ValueId id, const Use& use, int64_t step) {
+    if (!id.valid()) return Status();
+    const ValueInfo& value = graph_.value(id);
+    const bool is_constant = value.initializer.valid() && !value.is_graph_input;
+    const bool is_made_here = value.producer.valid() && StepOf(value.producer) != kNone;
+    if (is_constant || is_made_here || request_.outside(id) || !ReadsHere(id, use)) return Status();
+    if (buffer_of_value_[static_cast<size_t>(id.index)] != kNone) {
+      BufferOf(id.index).upper = step + 1;
+      return Status();
+    }
+    LAMINA_ASSIGN_OR_RETURN(const std::optional<int64_t> size_bytes, SizeOf(id));
+    if (!size_bytes) return Status();
+    FrameBuffer buffer;
+    buffer.kind = FrameBuffer::Kind::kCopy;
+    buffer.size_bytes = *size_bytes;
+    buffer.upper = step + 1;
+    AddBuffer(id, buffer);
+    return Status();
+  }
+
   int64_t StepOf(NodeId id) const { return step_of_node_[static_cast<size_t>(id.index)]; }
 
   // One past the last step in which a value that is made in `step` is needed: by readers in this memory, and
@@ -313,7 +366,9 @@ class FramePlanner {
 
   const FramePlanRequest& request_;
   const Graph& graph_;
-  const int64_t num_steps_;
+  std::span<const NodeId> order_;
+  std::vector<NodeId> window_;  // of FindBuffersOf
+  int64_t num_steps_ = 0;
   std::vector<int32_t> takes_over_;
   std::vector<int32_t> step_of_node_;     // kNone: not in the order
   std::vector<int32_t> buffer_of_value_;  // kNone: no place in the frame
@@ -333,6 +388,22 @@ Result<FrameShares> FrameLowerBound(const FramePlanRequest& request) {
   FramePlanner planner(request);
   LAMINA_RETURN_IF_ERROR(planner.FindBuffers());
   return planner.Shares();
+}
+
+class FrameFloor::Implementation {
+ public:
+  explicit Implementation(const FramePlanRequest& request) : planner(request) {}
+  FramePlanner planner;
+};
+
+FrameFloor::FrameFloor(const FramePlanRequest& request)
+    : implementation_(std::make_unique<Implementation>(request)) {}
+FrameFloor::FrameFloor(FrameFloor&&) noexcept = default;
+FrameFloor::~FrameFloor() = default;
+
+Result<int64_t> FrameFloor::Of(std::span<const NodeId> nodes) {
+  LAMINA_RETURN_IF_ERROR(implementation_->planner.FindBuffersOf(nodes));
+  return implementation_->planner.Shares().total_bytes();
 }
 
 }  // namespace lamina

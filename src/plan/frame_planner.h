@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -95,5 +96,23 @@ Result<FramePlan> PlanFrame(const FramePlanRequest& request);
 
 // The shares alone, without a layout: no frame is smaller than their total. Errors as PlanFrame.
 Result<FrameShares> FrameLowerBound(const FramePlanRequest& request);
+
+// What the frame holds at least while some of its nodes run, whichever others are on the device: what they
+// make and read, in the steps of these nodes alone. Cheap to ask for one group of nodes after another.
+class FrameFloor {
+ public:
+  // What `request` refers to must outlive the object; its `reads_here` is set.
+  explicit FrameFloor(const FramePlanRequest& request);
+  FrameFloor(FrameFloor&&) noexcept;
+  FrameFloor& operator=(FrameFloor&&) = delete;
+  ~FrameFloor();
+
+  // Bytes. The nodes run on the device and are in the order of execution. Errors as PlanFrame.
+  Result<int64_t> Of(std::span<const NodeId> nodes);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
 
 }  // namespace lamina

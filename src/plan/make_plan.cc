@@ -229,6 +229,8 @@ class PlanMaker {
     } else {
       LAMINA_RETURN_IF_ERROR(FitUnits(model));
     }
+    // What Apply lays out is another graph: here it only matters that everything has a bound.
+    if (request_.applied && host() > 0) return model.LowerBound(result_.placement, host()).status();
     return FindNeeds(model, result_.placement);
   }
 

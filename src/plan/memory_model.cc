@@ -177,11 +177,12 @@ uint64_t MemoryModel::KvCacheBytes(const Placement& placement, int32_t device) c
   return bytes + (has_rows ? RoundUpBytes(rows_bytes, kKvAlignment) : 0);
 }
 
-Result<uint64_t> MemoryModel::PackingBytes(const Placement& placement, int32_t device) const {
+Result<uint64_t> MemoryModel::PackingBytes(const Placement& placement, std::span<const NodeId> nodes,
+                                           int32_t device) const {
   const Graph& graph = *request_.graph;
   const uint64_t granule = request_.devices[static_cast<size_t>(device)].description.granularity_bytes;
   uint64_t most_bytes = 0;
-  for (const NodeId id : request_.order) {
+  for (const NodeId id : nodes) {
     const NodePlacement& at = placement.nodes[static_cast<size_t>(id.index)];
     if (at.device != device) continue;
     LAMINA_ASSIGN_OR_RETURN(const NodeDemand* demand, DemandOf(placement, id));
@@ -203,18 +204,11 @@ Result<uint64_t> MemoryModel::PackingBytes(const Placement& placement, int32_t d
   return most_bytes;
 }
 
-Result<uint64_t> MemoryModel::StepBytes(const Placement& placement, NodeId node) const {
-  LAMINA_ASSIGN_OR_RETURN(const NodeDemand* demand, DemandOf(placement, node));
-  uint64_t largest_bytes = 0;
-  for (size_t phase = 0; phase < request_.phases.size(); ++phase) {
-    uint64_t bytes = demand->workspace[phase].total_bytes();
-    for (const ValueId output : request_.graph->node(node).outputs) {
-      if (!output.valid() || can_be_cached_[static_cast<size_t>(output.index)]) continue;
-      bytes += request_.sizes[phase].BytesOrZero(output);
-    }
-    largest_bytes = std::max(largest_bytes, bytes);
-  }
-  return largest_bytes;
+uint64_t MemoryModel::PackingInFrame(int32_t device, uint64_t packing_bytes, uint64_t kv_cache_bytes) const {
+  const uint64_t caches_bytes = Allocated(device, 0, kv_cache_bytes, 0);
+  const uint64_t beyond_bytes = packing_bytes - std::min(packing_bytes, caches_bytes);
+  const auto frames = static_cast<uint64_t>(request_.frames);
+  return RoundUpBytes((beyond_bytes + frames - 1) / frames, kBlockAlignment);
 }
 
 MemoryModel::Located MemoryModel::Locate(const Placement& placement) const {
@@ -318,18 +312,40 @@ Result<DeviceNeed> MemoryModel::Need(const Placement& placement, int32_t device)
     }
     need.frames.push_back(std::move(frame));
   }
-  // Weights are packed before caches and frames are allocated, in the memory that these get then. (On the
-  // host packing has memory of its own.)
   if (!on_host) {
-    LAMINA_ASSIGN_OR_RETURN(need.packing_bytes, PackingBytes(placement, device));
-    const uint64_t caches_bytes = Allocated(device, 0, need.kv_cache_bytes, 0);
-    const uint64_t beyond_bytes = need.packing_bytes - std::min(need.packing_bytes, caches_bytes);
-    const auto frames = static_cast<uint64_t>(request_.frames);
-    need.packing_bytes = RoundUpBytes((beyond_bytes + frames - 1) / frames, kBlockAlignment);
+    LAMINA_ASSIGN_OR_RETURN(const uint64_t packing_bytes, PackingBytes(placement, request_.order, device));
+    need.packing_bytes = PackingInFrame(device, packing_bytes, need.kv_cache_bytes);
     need.execution_bytes = std::max(need.execution_bytes, need.packing_bytes);
   }
   need.allocated_bytes = Allocated(device, need.weights_bytes, need.kv_cache_bytes, need.execution_bytes);
   return need;
+}
+
+struct FrameFloors::State {
+  const MemoryModel& memory;
+  MemoryModel::Located located;
+  std::vector<FramePlanRequest> requests;  // by phase
+  std::vector<FrameFloor> floors;
+};
+
+FrameFloors::FrameFloors(const MemoryModel& memory, const Placement& all_here, int32_t device)
+    : state_(new State{memory, memory.Locate(all_here), {}, {}}) {
+  const size_t num_phases = memory.request().phases.size();
+  for (size_t phase = 0; phase < num_phases; ++phase) {
+    state_->requests.push_back(memory.FrameRequest(state_->located, device, phase));
+  }
+  for (const FramePlanRequest& request : state_->requests) state_->floors.emplace_back(request);
+}
+
+FrameFloors::~FrameFloors() = default;
+
+Result<uint64_t> FrameFloors::Of(std::span<const NodeId> nodes_in_order) {
+  uint64_t largest_bytes = 0;
+  for (FrameFloor& floor : state_->floors) {
+    LAMINA_ASSIGN_OR_RETURN(const int64_t bytes, floor.Of(nodes_in_order));
+    largest_bytes = std::max(largest_bytes, static_cast<uint64_t>(bytes));
+  }
+  return largest_bytes;
 }
 
 }  // namespace lamina

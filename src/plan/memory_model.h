@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -88,14 +89,20 @@ class MemoryModel {
   Result<std::vector<WeightPiece>> Weights(const Placement& placement, int32_t device) const;
   // Bytes of the KV cache by the node that works on it (in place) or reads its past first (carried).
   const std::vector<std::pair<NodeId, uint64_t>>& kv_bytes() const { return kv_bytes_; }
-  // The least that a frame has which holds this node: its scratch and what it makes.
-  Result<uint64_t> StepBytes(const Placement& placement, NodeId node) const;
+  // Most that packing a weight of these nodes takes at once: scratch and originals, which are brought there
+  // for it.
+  Result<uint64_t> PackingBytes(const Placement& placement, std::span<const NodeId> nodes,
+                                int32_t device) const;
+  // What of it a frame has to hold: weights are packed before caches and frames are allocated, in the memory
+  // that these get then. On the host packing has memory of its own.
+  uint64_t PackingInFrame(int32_t device, uint64_t packing_bytes, uint64_t kv_cache_bytes) const;
 
   uint64_t Allocated(int32_t device, uint64_t weights_bytes, uint64_t kv_cache_bytes,
                      uint64_t execution_bytes) const;
   const MemoryModelRequest& request() const { return request_; }
 
  private:
+  friend class FrameFloors;
   // What the frames of a placement are made from.
   struct Located {
     const Placement& placement;
@@ -107,8 +114,6 @@ class MemoryModel {
   Result<const NodeDemand*> DemandOf(const Placement& placement, NodeId node) const;
   std::vector<std::pair<NodeId, uint64_t>> KvOn(const Placement& placement, int32_t device) const;
   uint64_t KvCacheBytes(const Placement& placement, int32_t device) const;
-  // Most that packing a weight takes at once: scratch and originals, which are brought there for it.
-  Result<uint64_t> PackingBytes(const Placement& placement, int32_t device) const;
   NodeId HolderOf(const CarriedState& state) const;
   int32_t host() const { return static_cast<int32_t>(request_.devices.size()) - 1; }
   static uint64_t BlockBytes(std::span<const WeightPiece> weights);
@@ -118,6 +123,23 @@ class MemoryModel {
   std::vector<std::pair<NodeId, uint64_t>> kv_bytes_;
   std::vector<bool> can_be_cached_;  // by value index
   std::vector<int64_t> live_until_;  // by value index
+};
+
+// What a frame has at least while certain nodes run on a device, whatever else runs there.
+class FrameFloors {
+ public:
+  // `all_here`: as much as possible is on the device. What is referred to must outlive the object.
+  FrameFloors(const MemoryModel& memory, const Placement& all_here, int32_t device);
+  ~FrameFloors();
+  FrameFloors(const FrameFloors&) = delete;
+  FrameFloors& operator=(const FrameFloors&) = delete;
+
+  // The largest over all phases. Errors as MemoryModel::LowerBound.
+  Result<uint64_t> Of(std::span<const NodeId> nodes_in_order);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // `bytes` rounded up to a multiple of `granule_bytes`; saturates.

@@ -1,30 +1,30 @@
 #include "plan/planning_constants.h"
 
+#include <utility>
+
 #include "model/shape_inference/shape_inference.h"
 
 namespace lamina {
 
-PlanningConstants::PlanningConstants(const Graph& graph, const Reader& read_external) {
-  Add(graph, read_external);
+PlanningConstants::PlanningConstants(const Graph& graph, Reader read_external)
+    : read_external_(std::move(read_external)) {
+  Add(graph);
 }
 
-void PlanningConstants::Add(const Graph& graph, const Reader& read_external) {
-  std::vector<Value> values(graph.initializers().size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Initializer& initializer = graph.initializers()[i];
-    if (initializer.size_bytes() > kMaxInferenceConstantBytes) continue;
-    if (std::optional<Tensor> tensor = initializer.InMemory()) {
-      values[i] = Value(*std::move(tensor));
-    } else if (initializer.is_external() && read_external) {
-      Result<Tensor> read = read_external(initializer);
-      if (read.ok()) values[i] = Value(*std::move(read));
-    }
-  }
-  values_.emplace(&graph, std::move(values));
+void PlanningConstants::Add(const Graph& graph) {
+  constants_.emplace(&graph, std::vector<Constant>(graph.initializers().size()));
   for (const Node& node : graph.nodes()) {
     if (!node.alive) continue;
-    for (const Graph* body : node.Subgraphs()) Add(*body, read_external);
+    for (const Graph* body : node.Subgraphs()) Add(*body);
   }
+}
+
+Value PlanningConstants::Read(const Initializer& initializer) const {
+  if (initializer.size_bytes() > kMaxInferenceConstantBytes) return {};
+  if (std::optional<Tensor> tensor = initializer.InMemory()) return Value(*std::move(tensor));
+  if (!initializer.is_external() || !read_external_) return {};
+  Result<Tensor> read = read_external_(initializer);
+  return read.ok() ? Value(*std::move(read)) : Value();
 }
 
 const Value* PlanningConstants::Find(const Graph& graph, ValueId id) const {
@@ -36,9 +36,12 @@ const Value* PlanningConstants::Find(const Graph& graph, ValueId id) const {
   const ValueInfo& value = owner->value(id);
   if (value.is_graph_input || !value.initializer.valid()) return nullptr;
   static const Value unknown;  // of what was added to the graph since: casts of constants
-  const std::vector<Value>& values = values_.at(owner);
+  std::vector<Constant>& constants = constants_.at(owner);
   const auto index = static_cast<size_t>(value.initializer.index);
-  return index < values.size() ? &values[index] : &unknown;
+  if (index >= constants.size()) return &unknown;
+  Constant& constant = constants[index];
+  if (!constant.was_read) constant = {true, Read(owner->initializer(value.initializer))};
+  return &constant.value;
 }
 
 }  // namespace lamina

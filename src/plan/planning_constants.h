@@ -11,20 +11,26 @@
 
 namespace lamina {
 
-// Immutable after creation. The graph must outlive it.
+// Reads a constant when it is asked for first. Not thread-safe. Graph and reader's sources must outlive it.
 class PlanningConstants : public ConstantValues {
  public:
   // Gives a constant of external data. An error means that its bytes are not known: a plan needs no weights.
   using Reader = std::function<Result<Tensor>(const Initializer&)>;
   // At most kMaxInferenceConstantBytes of a constant are looked at; `read_external` may be null.
-  PlanningConstants(const Graph& graph, const Reader& read_external);
+  PlanningConstants(const Graph& graph, Reader read_external);
 
   const Value* Find(const Graph& graph, ValueId id) const override;
 
  private:
-  void Add(const Graph& graph, const Reader& read_external);
+  struct Constant {
+    bool was_read = false;
+    Value value;  // undefined where it is not known
+  };
+  void Add(const Graph& graph);
+  Value Read(const Initializer& initializer) const;
 
-  std::unordered_map<const Graph*, std::vector<Value>> values_;  // by initializer; undefined where not known
+  Reader read_external_;
+  mutable std::unordered_map<const Graph*, std::vector<Constant>> constants_;  // by initializer
 };
 
 }  // namespace lamina
