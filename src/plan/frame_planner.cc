@@ -32,7 +32,7 @@ class FramePlanner {
     return AddNodes();
   }
 
-  // Those of these nodes alone; what others make and these read is there before the first of them.
+  // Those of these nodes alone; what others made before and these read is there from the first of them.
   Status FindBuffersOf(std::span<const NodeId> nodes) {
     for (const FrameBuffer& buffer : buffers_) {
       if (buffer.value < 0) continue;
@@ -42,6 +42,12 @@ class FramePlanner {
     for (const NodeId id : order_) step_of_node_[static_cast<size_t>(id.index)] = kNone;
     buffers_.clear();
     group_members_.clear();
+    if (position_of_node_.empty()) {
+      position_of_node_.assign(graph_.nodes().size(), kNone);
+      for (size_t i = 0; i < request_.order.size(); ++i) {
+        position_of_node_[static_cast<size_t>(request_.order[i].index)] = static_cast<int32_t>(i);
+      }
+    }
     window_.assign(nodes.begin(), nodes.end());
     SetOrder(window_);
     for (int64_t step = 0; step < num_steps_; ++step) {
@@ -163,6 +169,11 @@ class FramePlanner {
     FrameBuffer buffer;
     buffer.kind = FrameBuffer::Kind::kCopy;
     buffer.size_bytes = *size_bytes;
+    // Made between these nodes, as experts between the nodes of their layer: there when it is read first.
+    const auto position_of = [&](NodeId node) { return position_of_node_[static_cast<size_t>(node.index)]; };
+    const bool is_made_between =
+        value.producer.valid() && position_of(value.producer) > position_of(order_.front());
+    buffer.lower = is_made_between ? step : 0;
     buffer.upper = step + 1;
     AddBuffer(id, buffer);
     return Status();
@@ -367,7 +378,8 @@ class FramePlanner {
   const FramePlanRequest& request_;
   const Graph& graph_;
   std::span<const NodeId> order_;
-  std::vector<NodeId> window_;  // of FindBuffersOf
+  std::vector<NodeId> window_;             // of FindBuffersOf
+  std::vector<int32_t> position_of_node_;  // in the whole order; empty before FindBuffersOf
   int64_t num_steps_ = 0;
   std::vector<int32_t> takes_over_;
   std::vector<int32_t> step_of_node_;     // kNone: not in the order
