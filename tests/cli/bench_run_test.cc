@@ -50,9 +50,10 @@ TEST(BenchTableTest, Formats) {
 
 TEST(BenchRunTest, MeasuresAModel) {
   const TempDir dir;
-  ASSERT_EQ(
-      RunLamina({"synth", dir.File("model"), "--layers", "1", "--hidden", "64", "--vocab", "512"}).exit_code,
-      0);
+  ASSERT_EQ(RunLamina({"synth", dir.File("model"), "--layers", "1", "--hidden", "64", "--heads", "4",
+                       "--kv-heads", "2", "--vocab", "512"})
+                .exit_code,
+            0);
   const CommandOutcome outcome =
       RunLamina({"bench", "run", dir.File("model"), "--provider", "cpu", "-p", "8,4", "-n", "3", "-d", "0,5",
                  "-r", "2", "--batch", "2", "-o", "json"});
