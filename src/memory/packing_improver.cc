@@ -1,7 +1,6 @@
 #include "memory/packing_improver.h"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 
 #include "memory/skyline_search.h"
@@ -21,11 +20,13 @@ constexpr int64_t kPlainRuns = 3;
 // Luby's sequence 1 1 2 1 1 2 4 ...: restart lengths within a constant factor of the best for a search whose
 // run times are unknown. `index` >= 1.
 int64_t Luby(int64_t index) {
-  while (true) {
-    const auto bits = std::bit_width(static_cast<uint64_t>(index));
-    if (index == (int64_t{1} << bits) - 1) return int64_t{1} << (bits - 1);
-    index -= (int64_t{1} << (bits - 1)) - 1;
+  int64_t length = 1;  // of a prefix that ends with its largest element
+  while (length < index) length = 2 * length + 1;
+  while (index != length) {
+    length /= 2;
+    if (index > length) index -= length;
   }
+  return (length + 1) / 2;
 }
 
 // The n-th strategy of the portfolio; the factors' ranges were found by experiment on hard instances.

@@ -18,10 +18,14 @@ namespace lamina {
 // What Allocator::Alloc guarantees for the block and every slot in it.
 inline constexpr int64_t kWorkspaceAlignment = 256;
 
+// The only slot of a node whose kernel declares nothing: what it asks for, whatever the slot, is taken from
+// it.
+inline constexpr int32_t kReserveSlot = -1;
+
 // A slot that a node's kernel declared.
 struct WorkspaceSlot {
   int32_t node_index = 0;  // of the graph whose frame this is
-  int32_t slot_id = 0;     // chosen by the kernel class
+  int32_t slot_id = 0;     // chosen by the kernel class; or kReserveSlot
   int64_t size_bytes = 0;
   int64_t step = 0;  // of the node in execution order; nodes of one step run at the same time
 };

@@ -278,11 +278,12 @@ class FramePlanner {
   Status AddWorkspace(NodeId id, int64_t step) {
     WorkspaceRequirements requirements;
     LAMINA_RETURN_IF_ERROR(request_.workspace(id, requirements));
+    const bool is_reserve = request_.has_reserve && request_.has_reserve(id);
     for (const WorkspaceRequirement& slot : requirements.slots()) {
       FrameBuffer buffer;
       buffer.kind = FrameBuffer::Kind::kWorkspace;
       buffer.node = id.index;
-      buffer.slot_id = slot.slot_id;
+      buffer.slot_id = is_reserve ? kReserveSlot : slot.slot_id;
       buffer.size_bytes = static_cast<int64_t>(slot.size_bytes);
       buffer.lower = step;
       buffer.upper = step + 1;

@@ -36,6 +36,8 @@ struct FramePlanRequest {
   // The kernel's definition, and its declared workspace under the bounds.
   std::function<const KernelDef&(NodeId)> definition;
   std::function<Status(NodeId, WorkspaceRequirements&)> workspace;
+  // Whether the node's workspace is not the kernel's declaration but a reserve (kReserveSlot); null: none is.
+  std::function<bool(NodeId)> has_reserve;
   // Whether the value needs no place in the frame: inputs and outputs in memory of the caller, KV caches.
   std::function<bool(ValueId)> outside;
   // Of a graph on several devices: whether a node runs on the device whose frame this is, and whether a value

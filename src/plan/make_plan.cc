@@ -330,7 +330,12 @@ class PlanMaker {
     fit_request.units = units_;
     fit_request.num_layers = layers_.count();
     fit_request.all_on = all_on_;
-    fit_request.budget_bytes = std::span(budgets_).first(static_cast<size_t>(host()));
+    std::vector<uint64_t> fitted_bytes(budgets_.begin(), budgets_.begin() + host());
+    for (size_t device = 0; device < fitted_bytes.size() && device < request_.withheld_bytes.size();
+         ++device) {
+      fitted_bytes[device] -= std::min(fitted_bytes[device], request_.withheld_bytes[device]);
+    }
+    fit_request.budget_bytes = fitted_bytes;
     fit_request.gpu_layers = settings_.gpu_layers;
     LAMINA_ASSIGN_OR_RETURN(fit_, FitBudget(fit_request));
     result_.placement = ComposePlacement(fit_request, fit_.device_of_unit);
@@ -378,7 +383,7 @@ class PlanMaker {
       budgets.front() += kGiB;
       LAMINA_ASSIGN_OR_RETURN(const BudgetFit fit, FitBudget(fit_request));
       Plan::Outlook outlook;
-      outlook.budget_bytes = budgets.front();
+      outlook.budget_bytes = budgets_.front() + (static_cast<uint64_t>(step) + 1) * kGiB;
       const Placement placement = ComposePlacement(fit_request, fit.device_of_unit);
       std::set<int> resident_layers;
       for (size_t unit = 0; unit < units_.size(); ++unit) {

@@ -64,6 +64,9 @@ struct PlanRequest {
   const DecoderSignature* decoder = nullptr;  // null: no language model
   std::span<const PlacementDevice> devices;   // accelerators in order of priority, the host last
   std::span<const uint64_t> free_bytes;       // by device; what can be allocated now
+  // By device, bytes of the budget that placement leaves alone, as an earlier plan turned out to need them;
+  // empty: none.
+  std::span<const uint64_t> withheld_bytes;
   // By device, how weights are loaded, for the memory that this pins on the host; empty: as by default.
   std::span<const DeviceLoaderOptions> loading;
   const ConstantValues* constants = nullptr;

@@ -247,6 +247,10 @@ FramePlanRequest MemoryModel::FrameRequest(const Located& located, int32_t devic
     requirements = demand->workspace[phase];
     return Status();
   };
+  frame.has_reserve = [this, &placement](NodeId id) {
+    const Result<const NodeDemand*> demand = DemandOf(placement, id);
+    return demand.ok() && (*demand)->source == EstimateSource::kHeuristic;
+  };
   // On the host, inputs and outputs of the graph are in memory of the caller.
   frame.outside = [this, &located, device](ValueId id) {
     const ValueInfo& value = request_.graph->value(id);

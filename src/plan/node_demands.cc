@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "placement/apply_placement.h"
 #include "placement/float_node_info.h"
 #include "plan/planning_node_info.h"
 #include "provider/provider.h"
@@ -104,8 +105,14 @@ Result<const NodeDemand*> NodeDemands::Of(NodeId node, const NodePlacement& at) 
 Result<NodeDemand> NodeDemands::Ask(NodeId id, const NodePlacement& at) const {
   NodeDemand demand;
   demand.workspace.resize(sizes_.size());
-  if (!at.kernel || !at.kernel->create) {
+  if (IsCopy(graph_.node(id))) {
     demand.source = EstimateSource::kDeclared;
+    return demand;
+  }
+  if (!at.kernel || !at.kernel->create) {
+    for (size_t phase = 0; phase < sizes_.size(); ++phase) {
+      LAMINA_RETURN_IF_ERROR(AddReserve(id, phase, demand));
+    }
     return demand;
   }
   const PlacementDevice& target = devices_[static_cast<size_t>(at.device)];
@@ -130,9 +137,7 @@ Result<NodeDemand> NodeDemands::Ask(NodeId id, const NodePlacement& at) const {
     WorkspaceRequirements& workspace = demand.workspace[phase];
     const Status status = made->DeclareWorkspaceRequirements(info, workspace);
     if (status.code() == StatusCode::kUnsupported) {
-      workspace = WorkspaceRequirements();
-      LAMINA_RETURN_IF_ERROR(workspace.Add(0, BaseBytes(id, sizes_[phase]) / 2));
-      demand.source = EstimateSource::kHeuristic;
+      LAMINA_RETURN_IF_ERROR(AddReserve(id, phase, demand));
     } else if (!status.ok()) {
       return status;
     }
@@ -145,6 +150,12 @@ Result<NodeDemand> NodeDemands::Ask(NodeId id, const NodePlacement& at) const {
                               : EstimateSource::kDeclared;
   }
   return demand;
+}
+
+Status NodeDemands::AddReserve(NodeId id, size_t phase, NodeDemand& demand) const {
+  demand.source = EstimateSource::kHeuristic;
+  demand.workspace[phase] = WorkspaceRequirements();
+  return demand.workspace[phase].Add(0, BaseBytes(id, sizes_[phase]) / 2);
 }
 
 uint64_t NodeDemands::BaseBytes(NodeId id, const ValueSizes& sizes) const {

@@ -45,13 +45,14 @@ class NodeDemands {
   NodeDemands(const Graph& graph, std::span<const PlacementDevice> devices, const ConstantValues& constants,
               std::span<const ValueSizes> sizes, bool prepack);
 
-  // `at`: where the node is placed. Without a kernel (a fused group, a copy) it declares nothing. A kernel
-  // that cannot say what scratch it needs (UNSUPPORTED) gets half of the node's base cost, its outputs and
-  // initializers. Other errors of kernels come back with the node's name.
+  // `at`: where the node is placed. A copy needs nothing. A kernel that cannot say what scratch it needs
+  // (UNSUPPORTED), and that of a fused group, which is not made before the load, gets half of the node's base
+  // cost, its outputs and initializers. Other errors of kernels come back with the node's name.
   Result<const NodeDemand*> Of(NodeId node, const NodePlacement& at);
 
  private:
   Result<NodeDemand> Ask(NodeId node, const NodePlacement& at) const;
+  Status AddReserve(NodeId node, size_t phase, NodeDemand& demand) const;
   uint64_t BaseBytes(NodeId node, const ValueSizes& sizes) const;
 
   const Graph& graph_;

@@ -195,7 +195,9 @@ class PlanReport {
     if (buffer.kind != FrameBuffer::Kind::kWorkspace) {
       return graph_.value(ValueId{buffer.value}).name.str();
     }
-    return fmt::format("{} slot {}", graph_.node(NodeId{buffer.node}).name.view(), buffer.slot_id);
+    const std::string_view node = graph_.node(NodeId{buffer.node}).name.view();
+    if (buffer.slot_id == kReserveSlot) return fmt::format("{} reserve", node);
+    return fmt::format("{} slot {}", node, buffer.slot_id);
   }
 
   void AddOffsets() {

@@ -46,8 +46,9 @@ Result<std::vector<Tensor>> SessionConstantEvaluator::Evaluate(const Graph& grap
   SessionOptions options;
   LAMINA_RETURN_IF_ERROR(options.Set("session.disabled_rewrites", "all"));
   LAMINA_RETURN_IF_ERROR(options.AppendProvider("cpu"));
+  const auto make_model = [&] { return Result<std::unique_ptr<Model>>(ModelOf(graph, node, inputs)); };
   LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<SessionImpl> session,
-                          SessionImpl::Create(env_, ModelOf(graph, node, inputs), options, {}));
+                          SessionImpl::Create(env_, make_model, options, {}));
   RunBinding binding;
   size_t position = 0;
   for (const Tensor* input : inputs) {

@@ -130,15 +130,16 @@ class StepContext : public KernelContext {
 
   Result<void*> GetScratchBuffer(int slot_id, size_t bytes) override {
     scratch_bytes_ += bytes;
-    const std::optional<WorkspacePattern::Block> block = PlannedSlot(slot_id);
-    if (!block) {
+    const PlannedMemory* planned = PlannedOn(step_.device);
+    if (!planned) {
       run_.used_arena = true;
       return run_.storage.scratch(step_.device).Take(bytes);
     }
+    const std::optional<WorkspacePattern::Block> block = PlannedSlot(slot_id);
+    if (!block) return TakeFromReserve(*planned, slot_id, bytes);
     if (bytes <= static_cast<size_t>(block->size_bytes))
-      return static_cast<void*>(PlannedOn(step_.device)->memory + block->offset_bytes);
-    return ResourceExhaustedError("workspace slot {}: {} bytes were planned, {} are asked for", slot_id,
-                                  block->size_bytes, bytes);
+      return static_cast<void*>(planned->memory + block->offset_bytes);
+    return BeyondPlan(slot_id, block->size_bytes, bytes);
   }
   void* GetPreallocatedWorkspace(int slot_id) override {
     const std::optional<WorkspacePattern::Block> block = PlannedSlot(slot_id);
@@ -176,6 +177,23 @@ class StepContext : public KernelContext {
     const PlannedMemory* planned = PlannedOn(step_.device);
     if (!planned) return std::nullopt;
     return planned->plan->workspace.GetOffset(step_.id.index, slot_id);
+  }
+
+  static Status BeyondPlan(int slot_id, int64_t planned_bytes, size_t asked_bytes) {
+    return ResourceExhaustedError("workspace slot {}: {} bytes were planned, {} are asked for", slot_id,
+                                  planned_bytes, asked_bytes);
+  }
+
+  // Memory for a slot that was not declared: only kernels that declare nothing have some.
+  Result<void*> TakeFromReserve(const PlannedMemory& planned, int slot_id, size_t bytes) {
+    const WorkspacePattern::Block reserve = PlannedSlot(kReserveSlot).value_or(WorkspacePattern::Block());
+    const int64_t left_bytes = std::max<int64_t>(reserve.size_bytes - reserve_used_bytes_, 0);
+    if (bytes > static_cast<uint64_t>(left_bytes)) return BeyondPlan(slot_id, left_bytes, bytes);
+    void* memory = planned.memory + reserve.offset_bytes + reserve_used_bytes_;
+    const auto taken_bytes = static_cast<int64_t>(bytes);
+    reserve_used_bytes_ +=
+        (taken_bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+    return memory;
   }
 
   // The dimensions that inference found constant hold for the kernel's result too.
@@ -272,6 +290,7 @@ class StepContext : public KernelContext {
   RunContext& run_;
   const KvView* kv_view_ = nullptr;
   uint64_t scratch_bytes_ = 0;
+  int64_t reserve_used_bytes_ = 0;
 };
 
 // The rows for which a step looks up a table or chooses experts.

@@ -11,6 +11,7 @@
 #include "plan/generic_host_half.h"
 #include "providers/cuda/cuda_host_half.h"
 #include "runtime/env_impl.h"
+#include "runtime/fit_rounds.h"
 #include "weights/external_data.h"
 
 namespace lamina {
@@ -139,52 +140,75 @@ Status CheckThatGpusArePresent(const Env& env, const PlanSettings& settings,
       reasons);
 }
 
-Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, const std::string& path,
-                                             const PlanModelOptions& options) {
-  LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options.session));
-  auto made = std::make_unique<ModelPlan>();
+namespace {
+
+// One round; `made` has its devices.
+Status PlanOnce(const std::shared_ptr<Env>& env, const SessionConfig& config, const PlanModelOptions& options,
+                std::span<const uint64_t> withheld_bytes, ModelPlan& made) {
   const Clock& clock = SystemClock();
   const int64_t start_ns = clock.NowNs();
-  LAMINA_ASSIGN_OR_RETURN(made->model, ReadModel(path));
-  const int64_t parsed_ns = clock.NowNs();
   LAMINA_ASSIGN_OR_RETURN(
       const std::shared_ptr<ExternalData> data,
-      ExternalData::Open(*made->model, {config.external_data_strict, /*verify_checksums=*/false}));
+      ExternalData::Open(*made.model, {config.external_data_strict, /*verify_checksums=*/false}));
   const auto read = [&](const Initializer& initializer) { return data->Map(initializer); };
-  LAMINA_ASSIGN_OR_RETURN(made->devices, DevicesForPlan(*env, options.session, options.described));
-  const bool host_only = made->devices.devices.size() == 1;
-  Result<PreparedModel> prepared = PrepareModel(env, *made->model, config, options.load, host_only, read);
-  if (!prepared.ok()) return prepared.status().WithContext(path);
-  made->prepared = *std::move(prepared);
+  const bool host_only = made.devices.devices.size() == 1;
+  Result<PreparedModel> prepared = PrepareModel(env, *made.model, config, options.load, host_only, read);
+  if (!prepared.ok()) return prepared.status().WithContext(made.model->path);
+  made.prepared = *std::move(prepared);
   const int64_t prepared_ns = clock.NowNs();
-  made->constants = std::make_unique<PlanningConstants>(*made->model->graph, read);
+  made.constants = std::make_unique<PlanningConstants>(*made.model->graph, read);
 
   PlanRequest request;
-  request.graph = made->model->graph.get();
-  request.decoder = made->prepared.decoder ? &*made->prepared.decoder : nullptr;
-  request.devices = made->devices.devices;
-  request.free_bytes = made->devices.free_bytes;
-  request.loading = made->devices.loading;
-  request.constants = made->constants.get();
-  LAMINA_ASSIGN_OR_RETURN(request.settings, PlanSettingsOf(config, made->model->folder));
+  request.graph = made.model->graph.get();
+  request.decoder = made.prepared.decoder ? &*made.prepared.decoder : nullptr;
+  request.devices = made.devices.devices;
+  request.free_bytes = made.devices.free_bytes;
+  request.withheld_bytes = withheld_bytes;
+  request.loading = made.devices.loading;
+  request.constants = made.constants.get();
+  LAMINA_ASSIGN_OR_RETURN(request.settings, PlanSettingsOf(config, made.model->folder));
   LAMINA_RETURN_IF_ERROR(CheckThatGpusArePresent(*env, request.settings, request.devices));
   if (options.largest_context_tokens && request.decoder) {
     LAMINA_ASSIGN_OR_RETURN(request.settings.context_tokens,
                             LargestContext(request, *options.largest_context_tokens));
   }
-  request.applied = made->model->graph.get();
-  request.derived = made->model->derived.get();
-  request.rewrites.model = made->model.get();
+  request.applied = made.model->graph.get();
+  request.derived = made.model->derived.get();
+  request.rewrites.model = made.model.get();
   request.rewrites.disabled = config.disabled_rewrites;
   request.rewrites.on_rewritten = [&] {
-    *made->constants = PlanningConstants(*made->model->graph, read);
+    *made.constants = PlanningConstants(*made.model->graph, read);
     return Status();
   };
-  LAMINA_ASSIGN_OR_RETURN(made->planned, MakePlan(request));
-  made->parse_ns = parsed_ns - start_ns;
-  made->prepare_ns = prepared_ns - parsed_ns;
-  made->plan_ns = clock.NowNs() - prepared_ns;
-  return made;
+  LAMINA_ASSIGN_OR_RETURN(made.planned, MakePlan(request));
+  made.prepare_ns = prepared_ns - start_ns;
+  made.plan_ns = clock.NowNs() - prepared_ns;
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelPlan>> PlanModel(const std::shared_ptr<Env>& env, const std::string& path,
+                                             const PlanModelOptions& options) {
+  LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options.session));
+  FitRounds rounds(config);
+  std::optional<PlanDevices> devices;
+  while (true) {
+    auto made = std::make_unique<ModelPlan>();
+    const int64_t start_ns = SystemClock().NowNs();
+    LAMINA_ASSIGN_OR_RETURN(made->model, ReadModel(path));
+    made->parse_ns = SystemClock().NowNs() - start_ns;
+    if (!devices) {
+      LAMINA_ASSIGN_OR_RETURN(devices, DevicesForPlan(*env, options.session, options.described));
+    }
+    made->devices = *std::move(devices);
+    const Status status = PlanOnce(env, config, options, rounds.withheld_bytes(), *made);
+    if (status.ok()) return made;
+    if (!rounds.TryAgain(status, made->devices.devices)) {
+      return rounds.Outcome(status);
+    }
+    devices = std::move(made->devices);
+  }
 }
 
 }  // namespace lamina

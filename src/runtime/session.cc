@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "model/onnx/model_reader.h"
 #include "runtime/session_impl.h"
@@ -30,25 +29,19 @@ Session::~Session() = default;
 Result<std::unique_ptr<Session>> Session::Load(std::shared_ptr<Env> env, const std::string& path,
                                                const SessionOptions& options,
                                                const LoadOptions& load_options) {
-  const int64_t start_ns = SystemClock().NowNs();
-  LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, ReadModel(path));
-  const int64_t parse_ns = SystemClock().NowNs() - start_ns;
+  const auto read = [&] { return ReadModel(path); };
   LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<SessionImpl> impl,
-                          SessionImpl::Create(std::move(env), std::move(model), options, load_options));
-  impl->set_parse_ns(parse_ns);
+                          SessionImpl::Create(std::move(env), read, options, load_options));
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 
 Result<std::unique_ptr<Session>> Session::Load(std::shared_ptr<Env> env, std::span<const std::byte> bytes,
                                                const std::string& folder, const SessionOptions& options,
                                                const LoadOptions& load_options) {
-  const int64_t start_ns = SystemClock().NowNs();
-  auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
-  LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, ReadModelFromBytes(*copy, folder, copy));
-  const int64_t parse_ns = SystemClock().NowNs() - start_ns;
+  const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  const auto read = [&] { return ReadModelFromBytes(*copy, folder, copy); };
   LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<SessionImpl> impl,
-                          SessionImpl::Create(std::move(env), std::move(model), options, load_options));
-  impl->set_parse_ns(parse_ns);
+                          SessionImpl::Create(std::move(env), read, options, load_options));
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 

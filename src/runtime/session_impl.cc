@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "runtime/budgeted_allocator.h"
+#include "runtime/fit_rounds.h"
 #include "runtime/model_preparation.h"
 #include "runtime/node_stats_recorder.h"
 #include "runtime/plan_model.h"
@@ -48,26 +49,51 @@ class SessionImpl::StorageLease {
 };
 
 Result<std::unique_ptr<SessionImpl>> SessionImpl::Create(std::shared_ptr<Env> env,
-                                                         std::unique_ptr<Model> model,
+                                                         const ModelReader& read_model,
                                                          const SessionOptions& options,
                                                          const LoadOptions& load_options) {
-  auto session = std::make_unique<SessionImpl>();
-  session->lasting_ = std::make_shared<Lasting>();
-  session->lasting_->env = std::move(env);
-  const int64_t start_ns = SystemClock().NowNs();
-  LAMINA_ASSIGN_OR_RETURN(session->lasting_->devices, OpenDevices(session->lasting_->env->impl(), options));
-  session->load_stats_.load_context_ns = SystemClock().NowNs() - start_ns;
-  session->model_ = std::move(model);
-  Status status = session->Load(options, load_options);
-  if (!status.ok()) {
-    return session->model_->path.empty() ? status : status.WithContext(session->model_->path);
+  LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options));
+  FitRounds rounds(config);
+  std::shared_ptr<Lasting> lasting;
+  SessionStats stats;
+  while (true) {
+    const int64_t start_ns = SystemClock().NowNs();
+    auto session = std::make_unique<SessionImpl>();
+    LAMINA_ASSIGN_OR_RETURN(session->model_, read_model());
+    const int64_t parsed_ns = SystemClock().NowNs();
+    stats.load_parse_ns += parsed_ns - start_ns;
+    if (!lasting) {
+      lasting = std::make_shared<Lasting>();
+      lasting->env = env;
+      LAMINA_ASSIGN_OR_RETURN(lasting->devices, OpenDevices(env->impl(), options));
+      stats.load_context_ns = SystemClock().NowNs() - parsed_ns;
+    }
+    session->lasting_ = lasting;
+    const int64_t plan_start_ns = SystemClock().NowNs();
+    Status status = session->Prepare(config, load_options, rounds.withheld_bytes());
+    stats.load_plan_ns += SystemClock().NowNs() - plan_start_ns;
+    if (rounds.TryAgain(status, PlacementDevicesOf(lasting->devices))) continue;
+    status = rounds.Outcome(status);
+    session->load_stats_ = stats;
+    if (status.ok()) status = session->Commit(config, load_options);
+    if (status.ok()) return session;
+    const std::string& path = session->model_->path;
+    return path.empty() ? status : status.WithContext(path);
   }
-  return session;
 }
 
-Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_options) {
-  LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options));
-  const int64_t plan_start_ns = SystemClock().NowNs();
+namespace {
+
+uint64_t InitializerBytes(const Graph& graph) {
+  uint64_t bytes = 0;
+  for (const Initializer& initializer : graph.initializers()) bytes += initializer.size_bytes();
+  return bytes;
+}
+
+}  // namespace
+
+Status SessionImpl::Prepare(const SessionConfig& config, const LoadOptions& load_options,
+                            std::span<const uint64_t> withheld_bytes) {
   LAMINA_ASSIGN_OR_RETURN(
       external_data_, ExternalData::Open(*model_, {config.external_data_strict, config.verify_checksums}));
   const auto read = [this](const Initializer& initializer) { return external_data_->Map(initializer); };
@@ -77,10 +103,13 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   decoder_ = std::move(prepared.decoder);
   not_a_decoder_ = prepared.not_a_decoder;
   LAMINA_RETURN_IF_ERROR(ReadConstants());
+  if (load_options.cancel && load_options.cancel->cancelled())
+    return CancelledError("the load was cancelled");
+  return MakeThePlan(config, withheld_bytes);
+}
 
-  uint64_t total_bytes = 0;
-  for (const Initializer& initializer : model_->graph->initializers())
-    total_bytes += initializer.size_bytes();
+Status SessionImpl::Commit(const SessionConfig& config, const LoadOptions& load_options) {
+  const uint64_t total_bytes = InitializerBytes(*model_->graph);
   LoadProgress progress{0, total_bytes};
   const auto report = [&](uint64_t bytes) -> Status {
     if (load_options.cancel && load_options.cancel->cancelled())
@@ -90,9 +119,9 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
     return Status();
   };
   LAMINA_RETURN_IF_ERROR(report(0));
-
-  LAMINA_RETURN_IF_ERROR(MakeThePlan(config));
-  LAMINA_RETURN_IF_ERROR(constants_.AddMissing(*model_->graph, read));
+  KeepToBudgets();
+  LAMINA_RETURN_IF_ERROR(constants_.AddMissing(
+      *model_->graph, [this](const Initializer& initializer) { return external_data_->Map(initializer); }));
   if (!config.node_stats_file.empty()) {
     node_stats_ = std::make_unique<NodeStatsRecorder>(BesideModel(config.node_stats_file, model_->folder));
   }
@@ -122,7 +151,6 @@ Status SessionImpl::Load(const SessionOptions& options, const LoadOptions& load_
   load_stats_.num_steps = static_cast<int64_t>(executable_->steps().size());
   load_stats_.weights_bytes = total_bytes;
   load_stats_.prepacked_bytes = prepacked_.total_bytes();
-  load_stats_.load_plan_ns = prepack_start_ns - plan_start_ns;
   const DeviceConstants::LoadTimes& brought = device_constants_->times();
   load_stats_.load_allocate_ns = brought.allocate_ns + allocate_end_ns - allocate_start_ns;
   load_stats_.load_weights_ns = brought.fill_ns;
@@ -140,7 +168,7 @@ Status SessionImpl::ReadConstants() {
   return Status();
 }
 
-Status SessionImpl::MakeThePlan(const SessionConfig& config) {
+Status SessionImpl::MakeThePlan(const SessionConfig& config, std::span<const uint64_t> withheld_bytes) {
   LAMINA_ASSIGN_OR_RETURN(PlanSettings settings, PlanSettingsOf(config, model_->folder));
   const std::vector<PlacementDevice> devices = PlacementDevicesOf(lasting_->devices);
   LAMINA_RETURN_IF_ERROR(CheckThatGpusArePresent(*lasting_->env, settings, devices));
@@ -158,6 +186,7 @@ Status SessionImpl::MakeThePlan(const SessionConfig& config) {
   request.devices = devices;
   const std::vector<uint64_t> free_bytes = FreeBytesOf(lasting_->devices);
   request.free_bytes = free_bytes;
+  request.withheld_bytes = withheld_bytes;
   request.constants = &constants_;
   request.settings = std::move(settings);
   const std::vector<DeviceLoaderOptions> loading = LoadingOf(lasting_->devices);
@@ -181,12 +210,11 @@ Status SessionImpl::MakeThePlan(const SessionConfig& config) {
     }
     LogInfo("activations are not planned, they come from the arena: {}", planned_->plan.not_planned_because);
   }
-  LAMINA_RETURN_IF_ERROR(CheckFreeMemory());
-  KeepToBudgets();
-  return Status();
+  return CheckFreeMemory();
 }
 
 void SessionImpl::KeepToBudgets() {
+  if (!planned_) return;
   for (size_t i = 0; i + 1 < lasting_->devices.size(); ++i) {
     const Plan::DeviceMemory& planned = planned_->plan.devices[i];
     if (!planned.is_bounded_by_user) continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,7 +34,9 @@ struct SessionConfig;
 class SessionImpl {
  public:
   ~SessionImpl();
-  static Result<std::unique_ptr<SessionImpl>> Create(std::shared_ptr<Env> env, std::unique_ptr<Model> model,
+  // `read_model` is called again where the plan has to be made again (FitRounds).
+  using ModelReader = std::function<Result<std::unique_ptr<Model>>()>;
+  static Result<std::unique_ptr<SessionImpl>> Create(std::shared_ptr<Env> env, const ModelReader& read_model,
                                                      const SessionOptions& options,
                                                      const LoadOptions& load_options);
 
@@ -43,8 +46,6 @@ class SessionImpl {
   const std::vector<ValueSpec>& inputs() const { return inputs_; }
   const std::vector<ValueSpec>& outputs() const { return outputs_; }
   SessionStats stats() const;
-  // What came before Create.
-  void set_parse_ns(int64_t parse_ns) { load_stats_.load_parse_ns = parse_ns; }
   const Model& model() const { return *model_; }
   const Executable& executable() const { return *executable_; }
   // Where the nodes run; null where the host is the only device.
@@ -69,10 +70,14 @@ class SessionImpl {
   };
   class StorageLease;
 
-  Status Load(const SessionOptions& options, const LoadOptions& load_options);
+  // Up to a plan that the memory which is free now can hold: nothing is allocated, no weight is read.
+  Status Prepare(const SessionConfig& config, const LoadOptions& load_options,
+                 std::span<const uint64_t> withheld_bytes);
+  // Allocates and reads what the plan says.
+  Status Commit(const SessionConfig& config, const LoadOptions& load_options);
   Status ReadConstants();
   // Decides what lives where and makes the graph ready for it.
-  Status MakeThePlan(const SessionConfig& config);
+  Status MakeThePlan(const SessionConfig& config, std::span<const uint64_t> withheld_bytes);
   // RESOURCE_EXHAUSTED where the devices have less memory now than the plan takes.
   Status CheckFreeMemory() const;
   // From here on devices refuse what would exceed a budget that the user set.

@@ -218,8 +218,9 @@ class AcceleratorTransfer : public DataTransfer {
 // A kernel of the CPU, on a stream, that checks whose memory it is given.
 class AcceleratorKernel : public Kernel {
  public:
-  AcceleratorKernel(std::unique_ptr<Kernel> kernel, const KernelDef& def, Device device, AcceleratorLog* log)
-      : kernel_(std::move(kernel)), def_(def), device_(device), log_(log) {}
+  AcceleratorKernel(std::unique_ptr<Kernel> kernel, const KernelDef& def, Device device, AcceleratorLog* log,
+                    AcceleratorOptions::Declaration declaration)
+      : kernel_(std::move(kernel)), def_(def), device_(device), log_(log), declaration_(declaration) {}
 
   Status Compute(KernelContext& context) const override {
     if (log_->device_lost) return DeviceLostError("{} is gone", device_.ToString());
@@ -239,7 +240,15 @@ class AcceleratorKernel : public Kernel {
   }
   Status DeclareWorkspaceRequirements(const NodeInfo& node,
                                       WorkspaceRequirements& requirements) const override {
-    return kernel_->DeclareWorkspaceRequirements(node, requirements);
+    switch (declaration_) {
+      case AcceleratorOptions::Declaration::kAsItIs:
+        return kernel_->DeclareWorkspaceRequirements(node, requirements);
+      case AcceleratorOptions::Declaration::kNothing:
+        return Status();
+      case AcceleratorOptions::Declaration::kUnknown:
+        return UnsupportedError("the scratch is not known");
+    }
+    return Status();
   }
   Status DeclarePrepack(const NodeInfo& node, int input, PrepackDeclaration& declaration) const override {
     return kernel_->DeclarePrepack(node, input, declaration);
@@ -255,6 +264,7 @@ class AcceleratorKernel : public Kernel {
   const KernelDef& def_;
   Device device_;
   AcceleratorLog* log_;
+  AcceleratorOptions::Declaration declaration_;
 };
 
 class TestAccelerator : public ExecutionProvider {
@@ -297,6 +307,9 @@ class TestAccelerator : public ExecutionProvider {
   Result<std::unique_ptr<Allocator>> CreateAllocator(const Device& device, MemoryKind) override {
     return std::unique_ptr<Allocator>(std::make_unique<AcceleratorMemory>(device, log_));
   }
+  std::optional<uint64_t> available_resource_bytes(const Device&) const override {
+    return log_->free_bytes.fetch_sub(log_->vanishing_bytes);
+  }
   DataTransfer* data_transfer() override { return &transfer_; }
   Result<std::unique_ptr<Stream>> CreateStream(const Device& device, StreamPurpose) override {
     return std::unique_ptr<Stream>(std::make_unique<QueueStream>(device, log_));
@@ -314,10 +327,13 @@ class TestAccelerator : public ExecutionProvider {
  private:
   void AddKernel(const KernelCreateInfo& info) {
     if (options_.lacks && options_.lacks(info.def)) return;
-    const auto create = [log = log_, &info](const NodeInfo& node) -> Result<std::unique_ptr<Kernel>> {
+    const auto declaration =
+        options_.declaration ? options_.declaration(info.def) : AcceleratorOptions::Declaration::kAsItIs;
+    const auto create = [log = log_, &info,
+                         declaration](const NodeInfo& node) -> Result<std::unique_ptr<Kernel>> {
       LAMINA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, info.create(node));
-      return std::unique_ptr<Kernel>(
-          std::make_unique<AcceleratorKernel>(std::move(kernel), info.def, node.device().device, log));
+      return std::unique_ptr<Kernel>(std::make_unique<AcceleratorKernel>(
+          std::move(kernel), info.def, node.device().device, log, declaration));
     };
     kernels_.Add(info.def, create, info.workspace_estimate_func);
   }

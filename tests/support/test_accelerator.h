@@ -31,6 +31,10 @@ struct AcceleratorLog {
   std::atomic<int64_t> failing_allocation{0};
   std::atomic<bool> device_lost{false};
 
+  // What a device says is free, and how much less at each later question: others take it.
+  std::atomic<uint64_t> free_bytes{uint64_t{1} << 30};
+  std::atomic<uint64_t> vanishing_bytes{0};
+
   void ClearCounts() {
     copies = 0;
     copy_bytes = 0;
@@ -46,6 +50,9 @@ struct AcceleratorOptions {
   std::function<bool(const KernelDef&)> lacks;
   // It takes no nodes with inputs of these types.
   TypeSet without_types;
+  // Whether a kernel declares no scratch, or says that it cannot tell; null: as it is.
+  enum class Declaration : uint8_t { kAsItIs, kNothing, kUnknown };
+  std::function<Declaration(const KernelDef&)> declaration;
 };
 
 // Its provider takes no options. `log` must outlive the factory and what it makes.
