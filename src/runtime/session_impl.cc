@@ -54,7 +54,8 @@ Result<std::unique_ptr<SessionImpl>> SessionImpl::Create(std::shared_ptr<Env> en
                                                          const LoadOptions& load_options) {
   LAMINA_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::FromOptions(options));
   FitRounds rounds(config);
-  std::shared_ptr<Lasting> lasting;
+  const auto lasting = std::make_shared<Lasting>();
+  lasting->env = std::move(env);
   SessionStats stats;
   while (true) {
     const int64_t start_ns = SystemClock().NowNs();
@@ -62,10 +63,8 @@ Result<std::unique_ptr<SessionImpl>> SessionImpl::Create(std::shared_ptr<Env> en
     LAMINA_ASSIGN_OR_RETURN(session->model_, read_model());
     const int64_t parsed_ns = SystemClock().NowNs();
     stats.load_parse_ns += parsed_ns - start_ns;
-    if (!lasting) {
-      lasting = std::make_shared<Lasting>();
-      lasting->env = env;
-      LAMINA_ASSIGN_OR_RETURN(lasting->devices, OpenDevices(env->impl(), options));
+    if (lasting->devices.empty()) {
+      LAMINA_ASSIGN_OR_RETURN(lasting->devices, OpenDevices(lasting->env->impl(), options));
       stats.load_context_ns = SystemClock().NowNs() - parsed_ns;
     }
     session->lasting_ = lasting;
