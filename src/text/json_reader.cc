@@ -248,35 +248,29 @@ Status JsonReader::ReadDouble(double& value) {
 }
 
 Result<std::string_view> JsonReader::RawValue() {
-  LAMINA_ASSIGN_OR_RETURN(const Skipped skipped, Skip());
-  return text_.substr(skipped.begin, pos_ - skipped.begin);
-}
-
-Result<JsonReader::Skipped> JsonReader::Skip() {
   const Kind kind = Peek();
-  Skipped skipped{pos_, 0};
+  const size_t begin = pos_;
   switch (kind) {
     case Kind::kObject:
     case Kind::kArray:
-      LAMINA_RETURN_IF_ERROR(SkipContainer(skipped));
-      return skipped;
+      LAMINA_RETURN_IF_ERROR(SkipContainer());
+      break;
     case Kind::kString:
       LAMINA_RETURN_IF_ERROR(SkipString());
-      skipped.num_strings = 1;
-      return skipped;
+      break;
     case Kind::kEnd:
       return Unexpected("a value");
     default: {
       const size_t end = std::min(text_.find_first_of(",:{}[]\" \t\r\n", pos_), text_.size());
       if (end == pos_) return Unexpected("a value");
       pos_ = end;
-      return skipped;
     }
   }
+  return text_.substr(begin, pos_ - begin);
 }
 
 // What stands between strings and brackets is left for the JSON library to judge.
-Status JsonReader::SkipContainer(Skipped& skipped) {
+Status JsonReader::SkipContainer() {
   int open = 0;
   do {
     SkipSpace();
@@ -294,7 +288,6 @@ Status JsonReader::SkipContainer(Skipped& skipped) {
         break;
       case '"':
         LAMINA_RETURN_IF_ERROR(SkipString());
-        ++skipped.num_strings;
         break;
       default:
         ++pos_;

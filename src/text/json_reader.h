@@ -21,8 +21,6 @@ class JsonReader {
 
   // `text` must be valid UTF-8 and outlive the reader and the strings it returns.
   explicit JsonReader(std::string_view text) : text_(text) {}
-  // Begins at a value inside the document, to read what Skip has passed over.
-  JsonReader(std::string_view text, size_t position) : text_(text), pos_(position) {}
 
   Kind Peek();
 
@@ -40,24 +38,19 @@ class JsonReader {
   Status ReadUnsigned(uint64_t& value);
   // As json_number.h rounds.
   Status ReadDouble(double& value);
-  // A value that was passed over: where it begins, and the strings in it, keys included.
-  struct Skipped {
-    size_t begin = 0;
-    size_t num_strings = 0;
-  };
-  Result<Skipped> Skip();
   // Skips one value and returns its text.
   Result<std::string_view> RawValue();
   // Nothing but white space may follow.
   Status ExpectEnd();
 
   size_t position() const { return pos_; }
+  size_t bytes_left() const { return text_.size() - pos_; }
 
  private:
   void SkipSpace();
   Status Unexpected(std::string_view expected);
   Status SkipString();
-  Status SkipContainer(Skipped& skipped);
+  Status SkipContainer();
   Status Unescape(std::string_view raw, std::string_view& value);
 
   std::string_view text_;

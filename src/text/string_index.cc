@@ -12,7 +12,7 @@ void StringIndex::Reserve(size_t count, size_t bytes) {
 }
 
 void StringIndex::Rehash(size_t slots) {
-  std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots));
+  LargeVector<Slot> old = std::exchange(slots_, LargeVector<Slot>(slots));
   filter_.Reset(slots / 2);
   const size_t mask = slots - 1;
   for (const Slot& entry : old) {
@@ -25,9 +25,8 @@ void StringIndex::Rehash(size_t slots) {
   }
 }
 
-uint32_t StringIndex::Insert(std::string_view key, int32_t value) {
+uint32_t StringIndex::InsertHashed(std::string_view key, uint64_t hash, int32_t value) {
   if (slots_.empty() || (count_ + 1) * 2 > slots_.size()) Rehash(slots_.empty() ? 16 : slots_.size() * 2);
-  const uint64_t hash = HashBytes(key);
   const size_t mask = slots_.size() - 1;
   size_t slot = hash >> 32 & mask;
   for (; slots_[slot].value != kMissing; slot = (slot + 1) & mask) {

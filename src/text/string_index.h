@@ -6,9 +6,9 @@
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "text/hash_filter.h"
+#include "text/large_vector.h"
 
 namespace lamina::text {
 
@@ -40,7 +40,9 @@ class StringIndex {
   void Reserve(size_t count, size_t bytes);
   // Maps `key` to `value` (not negative), in place of what it mapped to, and returns where Key finds the
   // string. Total bytes stay below 4 GiB.
-  uint32_t Insert(std::string_view key, int32_t value);
+  uint32_t Insert(std::string_view key, int32_t value) { return InsertHashed(key, HashBytes(key), value); }
+  // With the hash at hand; Prefetch and PrefetchMayHave begin to load what it will look at.
+  uint32_t InsertHashed(std::string_view key, uint64_t hash, int32_t value);
   std::string_view Key(uint32_t offset, uint32_t length) const {
     return std::string_view(bytes_).substr(offset, length);
   }
@@ -88,7 +90,7 @@ class StringIndex {
   };
   void Rehash(size_t slots);
   std::string bytes_;
-  std::vector<Slot> slots_;  // a power of two, at most half full
+  LargeVector<Slot> slots_;  // a power of two, at most half full
   HashFilter filter_;        // of the keys
   size_t count_ = 0;
 };

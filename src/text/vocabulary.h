@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,13 @@ class Vocabulary {
   // Ids up to this are accepted: tables are indexed by id, and a file must not be able to ask for gigabytes.
   static constexpr uint64_t kMaxId = (1u << 24) - 1;
 
+  struct Entry {
+    std::string_view token;
+    uint64_t id = 0;
+  };
+
+  // Adds all in their order.
+  static Result<Vocabulary> FromEntries(std::span<const Entry> entries);
   void Reserve(size_t tokens, size_t bytes);
   // A spelling or id that is there already is given its latest partner. INVALID_MODEL for an id out of range.
   Status Add(std::string_view token, uint64_t id);
@@ -55,6 +63,7 @@ class Vocabulary {
   size_t id_limit() const { return by_id_.size(); }
 
  private:
+  Status AddHashed(std::string_view token, uint64_t hash, uint64_t id);
   struct Spelling {
     uint32_t offset = 0;
     uint32_t length : 31 = 0;

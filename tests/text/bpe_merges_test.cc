@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace lamina::text {
@@ -29,13 +31,15 @@ std::vector<TokenId> MergeByDefinition(const MergeTable& merges, std::vector<Tok
 TEST(BpeMerges, FollowsTheDefinitionForShortAndLongWords) {
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
-    MergeTable merges;
+    std::vector<MergeTable::Merge> list;
+    std::set<std::pair<TokenId, TokenId>> pairs;
     TokenId next = 4;
     for (uint32_t rank = 0; rank < 60; ++rank) {
       const auto left = static_cast<TokenId>(random() % static_cast<uint32_t>(next));
       const auto right = static_cast<TokenId>(random() % static_cast<uint32_t>(next));
-      if (merges.Find(left, right).rank == MergeTable::kNoRank) merges.Insert({left, right, {rank, next++}});
+      if (pairs.emplace(left, right).second) list.push_back({left, right, {rank, next++}});
     }
+    const MergeTable merges(list);
     const size_t length = round % 2 == 0 ? random() % 40 : 50 + random() % 400;
     std::vector<TokenId> ids(length);
     std::vector<BpeSymbol> symbols;
@@ -55,13 +59,29 @@ TEST(BpeMerges, FollowsTheDefinitionForShortAndLongWords) {
   }
 }
 
-TEST(BpeMerges, ALaterInsertionReplacesAnEarlier) {
-  MergeTable merges;
-  merges.Insert({1, 2, {0, 3}});
-  merges.Insert({1, 2, {5, 4}});
-  EXPECT_EQ(merges.size(), 1u);
-  EXPECT_EQ(merges.Find(1, 2).merged, 4);
-  EXPECT_EQ(merges.Find(2, 1).rank, MergeTable::kNoRank);
+TEST(BpeMerges, OfAPairTheLastMergeCounts) {
+  for (const TokenId right : {2, 2000}) {
+    const std::vector<MergeTable::Merge> list = {{1, right, {0, 3}}, {1, right, {5, 4}}};
+    const MergeTable merges(list);
+    EXPECT_EQ(merges.size(), 1u);
+    EXPECT_EQ(merges.Find(1, right).merged, 4);
+    EXPECT_EQ(merges.Find(right, 1).rank, MergeTable::kNoRank);
+  }
+}
+
+// So large that two threads make it.
+TEST(BpeMerges, LargeTablesHoldEachMerge) {
+  std::vector<MergeTable::Merge> list;
+  for (uint32_t rank = 0; rank < 30'000; ++rank) {
+    const auto id = static_cast<TokenId>(rank);
+    list.push_back({id, id * 7 % 1000, {rank, id + 1}});
+  }
+  const MergeTable merges(list);
+  EXPECT_EQ(merges.size(), list.size());
+  for (const auto& [left, right, outcome] : list) {
+    ASSERT_EQ(merges.Find(left, right).rank, outcome.rank);
+    ASSERT_EQ(merges.Find(left, right + 1).rank, MergeTable::kNoRank);
+  }
 }
 
 }  // namespace

@@ -1,58 +1,53 @@
 #include "text/format/model_json.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <vector>
+#include <utility>
 
 #include "base/error.h"
 #include "text/json_fields.h"
 #include "text/model/bpe.h"
-#include "text/model/merge_table_builder.h"
 #include "text/model/unigram.h"
 #include "text/model/word_level.h"
 #include "text/model/word_piece.h"
+#include "text/run_beside.h"
 
 namespace lamina::text {
 namespace {
 
+// From so many tokens on a second thread is worth its start.
+constexpr size_t kTokensForTwoThreads = 10'000;
+
+// Room for the elements of an array or object that begins at the reader's place, so that they need not move:
+// memory that is not used is never touched.
+template <typename T>
+std::vector<T> RoomForElements(const JsonReader& reader) {
+  constexpr size_t kBytesOfElement = 12;  // few are shorter
+  std::vector<T> elements;
+  elements.reserve(reader.bytes_left() / kBytesOfElement);
+  return elements;
+}
+
 // A merge in one string: "left right".
-Status AddSplit(std::string_view merge, MergeTableBuilder& builder) {
+Status AddSplit(std::string_view merge, std::vector<MergeSpelling>& merges) {
   if (merge.starts_with("#version")) return {};
   const size_t space = merge.find(' ');
   if (space == std::string_view::npos || merge.find(' ', space + 1) != std::string_view::npos) {
     return InvalidModelError("model: merge '{}': expected two tokens with a space between", merge);
   }
-  return builder.Add(merge.substr(0, space), merge.substr(space + 1));
+  merges.push_back({merge.substr(0, space), merge.substr(space + 1)});
+  return {};
 }
 
-// Tables are sized by the strings of the file, within what a real tokenizer has.
-constexpr size_t kMostReserved = size_t{1} << 20;
-
-void ReserveTokens(size_t num_strings, Vocabulary& vocabulary) {
-  constexpr size_t kBytesOfToken = 8;
-  const size_t tokens = std::min(num_strings, kMostReserved);
-  vocabulary.Reserve(tokens, kBytesOfToken * tokens);
-}
-
-Result<MergeTable> ReadMerges(const ModelDescription& description, const Vocabulary& vocabulary,
-                              const BpeOptions& options) {
-  JsonReader reader(description.document, description.merges->begin);
+Result<std::vector<MergeSpelling>> ReadMerges(JsonReader& reader) {
+  auto merges = RoomForElements<MergeSpelling>(reader);
   LAMINA_RETURN_IF_ERROR(reader.EnterArray());
-  std::optional<MergeTableBuilder> builder;
   while (true) {
     LAMINA_ASSIGN_OR_RETURN(const bool more, reader.NextElement());
-    const bool in_one_string = more && reader.Peek() == JsonReader::Kind::kString;
-    if (!builder) {
-      const size_t num_strings = description.merges->num_strings;
-      builder.emplace(vocabulary, std::min(in_one_string ? num_strings : num_strings / 2, kMostReserved),
-                      options.continuing_subword_prefix);
-    }
-    if (!more) return builder->Finish();
+    if (!more) return merges;
     std::string_view left;
-    if (in_one_string) {
+    if (reader.Peek() == JsonReader::Kind::kString) {
       LAMINA_RETURN_IF_ERROR(reader.ReadString(left));
-      LAMINA_RETURN_IF_ERROR(AddSplit(left, *builder));
+      LAMINA_RETURN_IF_ERROR(AddSplit(left, merges));
       continue;
     }
     std::string_view right;
@@ -65,36 +60,35 @@ Result<MergeTable> ReadMerges(const ModelDescription& description, const Vocabul
     if (!has_left || !has_right || has_third) {
       return InvalidModelError("model: merge before byte {}: expected two tokens", reader.position());
     }
-    LAMINA_RETURN_IF_ERROR(builder->Add(left, right));
+    merges.push_back({left, right});
   }
 }
 
-Result<Vocabulary> ReadVocab(const ModelDescription& description) {
-  if (!description.vocab) return InvalidModelError("model: field 'vocab' is missing or no object of ids");
-  Vocabulary vocabulary;
-  ReserveTokens(description.vocab->num_strings, vocabulary);
-  JsonReader reader(description.document, description.vocab->begin);
+std::future<Result<Vocabulary>> MakeVocabulary(std::vector<Vocabulary::Entry> entries) {
+  const auto kept = std::make_shared<const std::vector<Vocabulary::Entry>>(std::move(entries));
+  const auto make = [kept] { return Vocabulary::FromEntries(*kept); };
+  return kept->size() < kTokensForTwoThreads ? std::async(std::launch::deferred, make) : RunBeside(make);
+}
+
+Result<std::vector<Vocabulary::Entry>> ReadVocab(JsonReader& reader) {
+  auto entries = RoomForElements<Vocabulary::Entry>(reader);
   LAMINA_RETURN_IF_ERROR(reader.EnterObject());
   while (true) {
-    std::string_view token;
-    LAMINA_ASSIGN_OR_RETURN(const bool more, reader.NextKey(token));
-    if (!more) return vocabulary;
-    uint64_t id = 0;
-    LAMINA_RETURN_IF_ERROR(reader.ReadUnsigned(id));
-    LAMINA_RETURN_IF_ERROR(vocabulary.Add(token, id));
+    Vocabulary::Entry entry;
+    LAMINA_ASSIGN_OR_RETURN(const bool more, reader.NextKey(entry.token));
+    if (!more) return entries;
+    LAMINA_RETURN_IF_ERROR(reader.ReadUnsigned(entry.id));
+    entries.push_back(entry);
   }
 }
 
 // The ids are the positions.
-Status ReadScoredVocab(const ModelDescription& description, Vocabulary& vocabulary,
-                       std::vector<double>& scores) {
-  ReserveTokens(description.scored_vocab->num_strings, vocabulary);
-  scores.reserve(description.scored_vocab->num_strings);
-  JsonReader reader(description.document, description.scored_vocab->begin);
+Result<std::vector<Vocabulary::Entry>> ReadScoredVocab(JsonReader& reader, std::vector<double>& scores) {
+  auto entries = RoomForElements<Vocabulary::Entry>(reader);
   LAMINA_RETURN_IF_ERROR(reader.EnterArray());
   while (true) {
     LAMINA_ASSIGN_OR_RETURN(const bool more, reader.NextElement());
-    if (!more) return {};
+    if (!more) return entries;
     std::string_view token;
     double score = 0;
     LAMINA_RETURN_IF_ERROR(reader.EnterArray());
@@ -106,20 +100,27 @@ Status ReadScoredVocab(const ModelDescription& description, Vocabulary& vocabula
     if (!has_token || !has_score || has_third) {
       return InvalidModelError("model: vocab before byte {}: expected [token, score]", reader.position());
     }
-    LAMINA_RETURN_IF_ERROR(vocabulary.Add(token, scores.size()));
+    entries.push_back({token, scores.size()});
     scores.push_back(score);
   }
+}
+
+Result<Vocabulary> TakeVocabulary(ModelDescription& description) {
+  if (!description.vocabulary.valid() || description.scores) {
+    return InvalidModelError("model: field 'vocab' is missing or no object of ids");
+  }
+  return description.vocabulary.get();
 }
 
 // Older files leave the type out; then the fields tell.
 Result<std::string> ModelType(const ModelDescription& description, const JsonFields& fields) {
   if (fields.Find("type") != nullptr) return fields.String("type");
   if (description.merges) return std::string("BPE");
-  if (description.scored_vocab) return std::string("Unigram");
+  if (description.scores) return std::string("Unigram");
   return std::string(fields.Find("max_input_chars_per_word") != nullptr ? "WordPiece" : "WordLevel");
 }
 
-Result<std::unique_ptr<Model>> MakeBpe(const ModelDescription& description, const JsonFields& fields,
+Result<std::unique_ptr<Model>> MakeBpe(ModelDescription& description, const JsonFields& fields,
                                        bool pieces_are_bytes) {
   if (!description.merges) return fields.Missing("merges");
   BpeOptions options;
@@ -133,19 +134,19 @@ Result<std::unique_ptr<Model>> MakeBpe(const ModelDescription& description, cons
   LAMINA_ASSIGN_OR_RETURN(options.ignore_merges, fields.Bool("ignore_merges", false));
   options.pieces_are_bytes = pieces_are_bytes;
   // dropout is for training and left out.
-  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocab(description));
-  LAMINA_ASSIGN_OR_RETURN(MergeTable merges, ReadMerges(description, vocabulary, options));
+  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, TakeVocabulary(description));
+  LAMINA_ASSIGN_OR_RETURN(MergeTable merges,
+                          MakeMergeTable(vocabulary, *description.merges, options.continuing_subword_prefix));
   return std::unique_ptr<Model>(
       std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options)));
 }
 
-Result<std::unique_ptr<Model>> MakeUnigram(const ModelDescription& description, const JsonFields& fields) {
-  if (!description.scored_vocab) {
+Result<std::unique_ptr<Model>> MakeUnigram(ModelDescription& description, const JsonFields& fields) {
+  if (!description.scores) {
     return InvalidModelError("{}: field 'vocab' is missing or no array of [token, score]", fields.what());
   }
-  Vocabulary vocabulary;
-  std::vector<double> scores;
-  LAMINA_RETURN_IF_ERROR(ReadScoredVocab(description, vocabulary, scores));
+  std::vector<double> scores = *std::move(description.scores);
+  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, description.vocabulary.get());
   std::optional<TokenId> unk_id;
   if (fields.Find("unk_id") != nullptr) {
     LAMINA_ASSIGN_OR_RETURN(const uint64_t id, fields.Unsigned("unk_id"));
@@ -159,28 +160,27 @@ Result<std::unique_ptr<Model>> MakeUnigram(const ModelDescription& description, 
       std::make_unique<UnigramModel>(std::move(vocabulary), std::move(scores), unk_id, byte_fallback));
 }
 
-Result<std::unique_ptr<Model>> MakeWordPiece(const ModelDescription& description, const JsonFields& fields) {
+Result<std::unique_ptr<Model>> MakeWordPiece(ModelDescription& description, const JsonFields& fields) {
   WordPieceOptions options;
   LAMINA_ASSIGN_OR_RETURN(options.unk_token, fields.String("unk_token", options.unk_token));
   LAMINA_ASSIGN_OR_RETURN(options.continuing_subword_prefix,
                           fields.String("continuing_subword_prefix", options.continuing_subword_prefix));
   LAMINA_ASSIGN_OR_RETURN(options.max_input_chars_per_word,
                           fields.Unsigned("max_input_chars_per_word", options.max_input_chars_per_word));
-  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocab(description));
+  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, TakeVocabulary(description));
   return std::unique_ptr<Model>(std::make_unique<WordPieceModel>(std::move(vocabulary), std::move(options)));
 }
 
-Result<std::unique_ptr<Model>> MakeWordLevel(const ModelDescription& description, const JsonFields& fields) {
+Result<std::unique_ptr<Model>> MakeWordLevel(ModelDescription& description, const JsonFields& fields) {
   LAMINA_ASSIGN_OR_RETURN(std::string unk_token, fields.String("unk_token", "<unk>"));
-  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocab(description));
+  LAMINA_ASSIGN_OR_RETURN(Vocabulary vocabulary, TakeVocabulary(description));
   return std::unique_ptr<Model>(
       std::make_unique<WordLevelModel>(std::move(vocabulary), std::move(unk_token)));
 }
 
 }  // namespace
 
-Status ReadModelDescription(std::string_view document, JsonReader& reader, ModelDescription& description) {
-  description.document = document;
+Status ReadModelDescription(JsonReader& reader, ModelDescription& description) {
   LAMINA_RETURN_IF_ERROR(reader.EnterObject());
   description.other_fields = "{";
   while (true) {
@@ -189,11 +189,15 @@ Status ReadModelDescription(std::string_view document, JsonReader& reader, Model
     if (!more) break;
     const JsonReader::Kind kind = reader.Peek();
     if (key == "vocab" && kind == JsonReader::Kind::kObject) {
-      LAMINA_ASSIGN_OR_RETURN(description.vocab, reader.Skip());
+      LAMINA_ASSIGN_OR_RETURN(std::vector<Vocabulary::Entry> entries, ReadVocab(reader));
+      description.vocabulary = MakeVocabulary(std::move(entries));
+      description.scores.reset();
     } else if (key == "vocab" && kind == JsonReader::Kind::kArray) {
-      LAMINA_ASSIGN_OR_RETURN(description.scored_vocab, reader.Skip());
-    } else if (key == "merges") {
-      LAMINA_ASSIGN_OR_RETURN(description.merges, reader.Skip());
+      std::vector<double>& scores = description.scores.emplace();
+      LAMINA_ASSIGN_OR_RETURN(std::vector<Vocabulary::Entry> entries, ReadScoredVocab(reader, scores));
+      description.vocabulary = MakeVocabulary(std::move(entries));
+    } else if (key == "merges" && kind == JsonReader::Kind::kArray) {
+      LAMINA_ASSIGN_OR_RETURN(description.merges, ReadMerges(reader));
     } else {
       LAMINA_ASSIGN_OR_RETURN(const std::string_view value, reader.RawValue());
       if (description.other_fields.size() > 1) description.other_fields += ',';
@@ -211,7 +215,7 @@ Result<bool> CanReadBytes(const ModelDescription& description) {
   return type == "BPE";
 }
 
-Result<std::unique_ptr<Model>> MakeModel(const ModelDescription& description, bool pieces_are_bytes) {
+Result<std::unique_ptr<Model>> MakeModel(ModelDescription& description, bool pieces_are_bytes) {
   LAMINA_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(description.other_fields, "model"));
   const JsonFields untyped(json, "model");
   LAMINA_ASSIGN_OR_RETURN(const std::string type, ModelType(description, untyped));

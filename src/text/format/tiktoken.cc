@@ -119,18 +119,17 @@ Status ReadRanks(std::string_view content, Vocabulary& vocabulary) {
 
 // Any two tokens whose concatenation is a token merge, in order of its rank.
 MergeTable MakeMerges(const Vocabulary& vocabulary) {
-  MergeTable merges;
-  merges.Reserve(vocabulary.size() * 3);
+  std::vector<MergeTable::Merge> merges;
   for (size_t id = 0; id < vocabulary.id_limit(); ++id) {
     const std::string_view token = vocabulary.Text(static_cast<TokenId>(id));
     for (size_t cut = 1; cut < token.size(); ++cut) {
       const std::optional<TokenId> left = vocabulary.Find(token.substr(0, cut));
       if (!left) continue;
       const std::optional<TokenId> right = vocabulary.Find(token.substr(cut));
-      if (right) merges.Insert({*left, *right, {static_cast<uint32_t>(id), static_cast<TokenId>(id)}});
+      if (right) merges.push_back({*left, *right, {static_cast<uint32_t>(id), static_cast<TokenId>(id)}});
     }
   }
-  return merges;
+  return MergeTable(merges);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "text/format/tokenizer_json.h"
 
+#include <future>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -8,10 +9,14 @@
 #include "base/log.h"
 #include "text/format/model_json.h"
 #include "text/json_fields.h"
+#include "text/run_beside.h"
 #include "text/utf8.h"
 
 namespace lamina::text {
 namespace {
+
+// From here on a second thread is worth its start.
+constexpr size_t kBytesForTwoThreads = size_t{1} << 20;
 
 // The top level of the file: the model as read, the rest as text.
 struct Document {
@@ -21,14 +26,14 @@ struct Document {
   bool has_model = false;
 };
 
-Status ReadDocument(std::string_view json, JsonReader& reader, Document& document) {
+Status ReadDocument(JsonReader& reader, Document& document) {
   LAMINA_RETURN_IF_ERROR(reader.EnterObject());
   while (true) {
     std::string_view key;
     LAMINA_ASSIGN_OR_RETURN(const bool more, reader.NextKey(key));
     if (!more) return reader.ExpectEnd();
     if (key == "model") {
-      LAMINA_RETURN_IF_ERROR(ReadModelDescription(json, reader, document.model));
+      LAMINA_RETURN_IF_ERROR(ReadModelDescription(reader, document.model));
       document.has_model = true;
       continue;
     }
@@ -117,12 +122,18 @@ Status ReadAddedTokens(const nlohmann::json& json, TokenizerImpl& tokenizer) {
 }  // namespace
 
 Status ReadTokenizerJson(std::string_view json, TokenizerImpl& tokenizer) {
-  if (ValidUtf8Prefix(json) != json.size()) {
-    return InvalidModelError("JSON at byte {}: not valid UTF-8", ValidUtf8Prefix(json));
-  }
+  // Reading needs no valid text, what is read does: the two go on beside each other.
+  const auto find_invalid = [json] { return ValidUtf8Prefix(json); };
+  std::future<size_t> valid_prefix = json.size() < kBytesForTwoThreads
+                                         ? std::async(std::launch::deferred, find_invalid)
+                                         : RunBeside(find_invalid);
   JsonReader reader(json);
   Document document;
-  LAMINA_RETURN_IF_ERROR(ReadDocument(json, reader, document));
+  const Status status = ReadDocument(reader, document);
+  if (const size_t valid_bytes = valid_prefix.get(); valid_bytes != json.size()) {
+    return InvalidModelError("JSON at byte {}: not valid UTF-8", valid_bytes);
+  }
+  LAMINA_RETURN_IF_ERROR(status);
   if (!document.has_model) return InvalidModelError("field 'model' is missing");
   LAMINA_ASSIGN_OR_RETURN(const nlohmann::json version, ParseField(document.version, "version"));
   if (!version.is_null() && version != "1.0")

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "text/json_reader.h"
 #include "text/model/bpe.h"
-#include "text/model/merge_table_builder.h"
+#include "text/model/make_merge_table.h"
 #include "text/model/word_piece.h"
 #include "text/utf8.h"
 
@@ -65,19 +65,19 @@ Status ReadVocabAndMerges(std::string_view vocab_json, std::string_view merges_t
     LAMINA_RETURN_IF_ERROR(reader.ReadUnsigned(id));
     LAMINA_RETURN_IF_ERROR(vocabulary.Add(token, id));
   }
-  const auto num_lines = static_cast<size_t>(std::count(merges_txt.begin(), merges_txt.end(), '\n'));
-  MergeTableBuilder merges(vocabulary, num_lines + 1);
+  std::vector<MergeSpelling> merges;
   LAMINA_RETURN_IF_ERROR(ForEachLine(merges_txt, [&](std::string_view line) -> Status {
     if (line.empty() || line.starts_with("#version")) return {};
     const size_t space = line.find(' ');
     if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
       return InvalidModelError("merges.txt: '{}': expected two tokens with a space between", line);
     }
-    return merges.Add(line.substr(0, space), line.substr(space + 1));
+    merges.push_back({line.substr(0, space), line.substr(space + 1)});
+    return {};
   }));
   BpeOptions options;
   options.pieces_are_bytes = true;
-  LAMINA_ASSIGN_OR_RETURN(MergeTable table, merges.Finish());
+  LAMINA_ASSIGN_OR_RETURN(MergeTable table, MakeMergeTable(vocabulary, merges));
   tokenizer.model = std::make_unique<BpeModel>(std::move(vocabulary), std::move(table), std::move(options));
   const nlohmann::json byte_level = {{"type", "ByteLevel"},
                                      {"add_prefix_space", config.add_prefix_space.value_or(false)},

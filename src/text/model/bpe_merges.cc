@@ -4,6 +4,9 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <future>
+
+#include "text/run_beside.h"
 
 namespace lamina::text {
 namespace {
@@ -11,6 +14,10 @@ namespace {
 // Words up to this many symbols are merged by scanning: faster than a queue, and the quadratic cost stays
 // small.
 constexpr size_t kShortSymbols = 48;
+// From so many merges on a second thread is worth its start.
+constexpr size_t kMergesForTwoThreads = 10'000;
+// Merges whose memory is fetched while others are entered.
+constexpr size_t kPrefetchAhead = 8;
 // Id of a symbol that was merged into the one before it.
 constexpr TokenId kGone = -1;
 
@@ -20,36 +27,35 @@ void RemoveGone(std::vector<BpeSymbol>& symbols) {
 
 }  // namespace
 
-void MergeTable::Reserve(size_t count) {
-  const size_t wanted = std::bit_ceil(count * 2 + 2);
-  if (wanted <= slots_.size()) return;
-  const std::vector<Merge> old = std::exchange(slots_, std::vector<Merge>(wanted));
-  const size_t mask = wanted - 1;
-  for (const Merge& merge : old) {
-    if (merge.outcome.merged < 0) continue;
-    size_t slot = Hash(merge.left, merge.right) & mask;
-    while (slots_[slot].outcome.merged >= 0) slot = (slot + 1) & mask;
-    slots_[slot] = merge;
+MergeTable::MergeTable(std::span<const Merge> merges) {
+  if (merges.size() < kMergesForTwoThreads) {
+    FillPartners(merges);
+    FillPairs(merges);
+    return;
+  }
+  const std::future<void> partners = RunBeside([&] { FillPartners(merges); });
+  FillPairs(merges);
+  partners.wait();
+}
+
+void MergeTable::FillPairs(std::span<const Merge> merges) {
+  slots_.resize(std::bit_ceil(merges.size() * 2 + 2));
+  const size_t mask = slots_.size() - 1;
+  for (size_t i = 0; i < merges.size(); ++i) {
+    const Merge& ahead = merges[std::min(i + kPrefetchAhead, merges.size() - 1)];
+    __builtin_prefetch(&slots_[Hash(ahead.left, ahead.right) & mask], 1);
+    InsertPair(merges[i]);
   }
 }
 
-void MergeTable::InsertDirect(const Merge& merge) {
-  if (direct_.empty()) direct_.resize(size_t{kDirectIds} * kDirectIds);
-  Outcome& outcome = direct_[DirectIndex(merge.left, merge.right)];
-  if (outcome.merged < 0) ++count_;
-  outcome = merge.outcome;
-}
-
-void MergeTable::AddPartners(TokenId left, TokenId right) {
-  const auto needed = static_cast<size_t>(std::max(left, right)) + 1;
-  if (partners_.size() < needed) partners_.resize(std::max(needed, partners_.size() * 2));
-  partners_[static_cast<size_t>(left)].right |= PartnerBit(right);
-  partners_[static_cast<size_t>(right)].left |= PartnerBit(left);
-}
-
-void MergeTable::Insert(const Merge& merge) {
-  if (IsDirect(merge.left, merge.right)) return InsertDirect(merge);
-  if ((num_slots_used_ + 1) * 2 > slots_.size()) Reserve(slots_.size());
+void MergeTable::InsertPair(const Merge& merge) {
+  if (IsDirect(merge.left, merge.right)) {
+    if (direct_.empty()) direct_.resize(size_t{kDirectIds} * kDirectIds);
+    Outcome& outcome = direct_[DirectIndex(merge.left, merge.right)];
+    if (outcome.merged < 0) ++count_;
+    outcome = merge.outcome;
+    return;
+  }
   const size_t mask = slots_.size() - 1;
   size_t slot = Hash(merge.left, merge.right) & mask;
   while (slots_[slot].outcome.merged >= 0) {
@@ -60,9 +66,22 @@ void MergeTable::Insert(const Merge& merge) {
     slot = (slot + 1) & mask;
   }
   slots_[slot] = merge;
-  AddPartners(merge.left, merge.right);
-  ++num_slots_used_;
   ++count_;
+}
+
+void MergeTable::FillPartners(std::span<const Merge> merges) {
+  TokenId last_id = -1;
+  for (const Merge& merge : merges) last_id = std::max({last_id, merge.left, merge.right});
+  partners_.resize(static_cast<size_t>(last_id + 1));
+  for (size_t i = 0; i < merges.size(); ++i) {
+    const Merge& ahead = merges[std::min(i + kPrefetchAhead, merges.size() - 1)];
+    __builtin_prefetch(&partners_[static_cast<size_t>(ahead.left)], 1);
+    __builtin_prefetch(&partners_[static_cast<size_t>(ahead.right)], 1);
+    const auto& [left, right, outcome] = merges[i];
+    if (IsDirect(left, right)) continue;
+    partners_[static_cast<size_t>(left)].right |= PartnerBit(right);
+    partners_[static_cast<size_t>(right)].left |= PartnerBit(left);
+  }
 }
 
 void BpeMerger::MergeAll(const MergeTable& merges, std::vector<BpeSymbol>& symbols) {

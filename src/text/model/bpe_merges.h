@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "text/large_vector.h"
 #include "text/tokenizer.h"
 
 namespace lamina::text {
@@ -24,9 +26,9 @@ class MergeTable {
     Outcome outcome;
   };
 
-  void Reserve(size_t count);
-  // A pair that is there already takes the given rank and result.
-  void Insert(const Merge& merge);
+  MergeTable() = default;
+  // Of a pair that is there twice the last counts. Two threads make large tables.
+  explicit MergeTable(std::span<const Merge> merges);
   Outcome Find(TokenId left, TokenId right) const {
     if (IsDirect(left, right)) return direct_.empty() ? Outcome() : direct_[DirectIndex(left, right)];
     if (!MayMerge(left, right)) return {};
@@ -36,14 +38,6 @@ class MergeTable {
       if (entry.left == left && entry.right == right) return entry.outcome;
       if (entry.outcome.merged < 0) return {};
     }
-  }
-  // Begins to load what Insert will look at.
-  void Prefetch(TokenId left, TokenId right) const {
-    if (!slots_.empty()) __builtin_prefetch(&slots_[Hash(left, right) & (slots_.size() - 1)], 1);
-    const auto left_index = static_cast<uint32_t>(left);
-    const auto right_index = static_cast<uint32_t>(right);
-    if (left_index < partners_.size()) __builtin_prefetch(&partners_[left_index], 1);
-    if (right_index < partners_.size()) __builtin_prefetch(&partners_[right_index], 1);
   }
   size_t size() const { return count_; }
 
@@ -78,13 +72,13 @@ class MergeTable {
            (partners_[left_index].right & PartnerBit(right)) != 0 &&
            (partners_[right_index].left & PartnerBit(left)) != 0;
   }
-  void InsertDirect(const Merge& merge);
-  void AddPartners(TokenId left, TokenId right);
+  void FillPairs(std::span<const Merge> merges);     // slots_ and direct_
+  void FillPartners(std::span<const Merge> merges);  // partners_
+  void InsertPair(const Merge& merge);
 
-  std::vector<Merge> slots_;        // a power of two, at most half full; pairs that are not direct
-  std::vector<Partners> partners_;  // by id, of the pairs in slots_
+  LargeVector<Merge> slots_;        // a power of two, at most half full; pairs that are not direct
+  LargeVector<Partners> partners_;  // by id, of the pairs in slots_
   std::vector<Outcome> direct_;     // by left * kDirectIds + right; empty where there is none
-  size_t num_slots_used_ = 0;
   size_t count_ = 0;
 };
 
