@@ -17,7 +17,7 @@ class LargePageAllocator {
 
   LargePageAllocator() = default;
   template <typename U>
-  LargePageAllocator(const LargePageAllocator<U>& /*other*/) {}
+  explicit LargePageAllocator(const LargePageAllocator<U>& /*other*/) {}
 
   T* allocate(size_t count) {
     if (count > SIZE_MAX / 2 / sizeof(T)) throw std::bad_array_new_length();

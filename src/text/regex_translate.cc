@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "text/unicode_tables.h"
+#include "text/regex_properties.h"
 #include "text/utf8.h"
 
 namespace lamina::text {
@@ -27,104 +29,23 @@ struct CharSet {
   bool negated = false;
 };
 
-std::string AdditionItems(std::string_view name) {
-  std::string items;
-  for (const RegexAddition& addition : RegexAdditions()) {
-    if (addition.name != name) continue;
-    for (const CodeRange& range : addition.ranges) {
-      items += range.first == range.last
-                   ? fmt::format("\\x{{{:X}}}", static_cast<uint32_t>(range.first))
-                   : fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", static_cast<uint32_t>(range.first),
-                                 static_cast<uint32_t>(range.last));
-    }
+CharSet ContentOf(const RegexProperty& property) {
+  CharSet set{std::string(property.items), property.negated};
+  if (property.items.empty() && property.num_ranges == 0) {  // surrogates, which are in no text
+    return {R"(\x{0}-\x{10FFFF})", !property.negated};
   }
-  return items;
-}
-
-std::string PropertyItems(std::string_view name) {
-  return fmt::format("\\p{{{}}}", name) + AdditionItems(name);
-}
-std::string WordItems() { return R"(\p{L}\p{M}\p{Nd}\p{Pc})" + AdditionItems("w"); }
-std::string DigitItems() { return PropertyItems("Nd"); }
-std::string PunctItems() { return PropertyItems("P") + PropertyItems("S"); }
-
-// Items for a class by its POSIX name; nothing where there is no such class.
-std::optional<std::string> NamedClassItems(std::string_view name) {
-  if (name == "alpha" || name == "alphabetic") return R"(\p{Alphabetic})" + AdditionItems("L");
-  if (name == "alnum") return R"(\p{Alphabetic})" + AdditionItems("L") + DigitItems();
-  if (name == "ascii") return R"(\x00-\x7F)";
-  if (name == "blank") return R"(\t\p{Zs})";
-  if (name == "cntrl") return R"(\p{Cc}\p{Cf}\p{Cn}\p{Co})";
-  if (name == "digit") return DigitItems();
-  if (name == "graph") return R"(\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co})" + AdditionItems("L");
-  if (name == "lower") return R"(\p{Lowercase})" + AdditionItems("Ll");
-  if (name == "print") return R"(\p{L}\p{M}\p{N}\p{P}\p{S}\p{Zs}\p{Cf}\p{Co})" + AdditionItems("L");
-  if (name == "punct") return PunctItems();
-  if (name == "space") return std::string(kSpaceItems);
-  if (name == "upper") return R"(\p{Uppercase})" + AdditionItems("Lu");
-  if (name == "word") return WordItems();
-  if (name == "xdigit") return "0-9A-Fa-f";
-  return std::nullopt;
-}
-
-// PCRE2 knows general categories by their short names only.
-std::string ShortCategoryName(const std::string& folded) {
-  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"letter", "L"},
-                                                                             {"uppercaseletter", "Lu"},
-                                                                             {"lowercaseletter", "Ll"},
-                                                                             {"titlecaseletter", "Lt"},
-                                                                             {"modifierletter", "Lm"},
-                                                                             {"otherletter", "Lo"},
-                                                                             {"mark", "M"},
-                                                                             {"nonspacingmark", "Mn"},
-                                                                             {"spacingmark", "Mc"},
-                                                                             {"enclosingmark", "Me"},
-                                                                             {"number", "N"},
-                                                                             {"decimalnumber", "Nd"},
-                                                                             {"letternumber", "Nl"},
-                                                                             {"othernumber", "No"},
-                                                                             {"punctuation", "P"},
-                                                                             {"connectorpunctuation", "Pc"},
-                                                                             {"dashpunctuation", "Pd"},
-                                                                             {"openpunctuation", "Ps"},
-                                                                             {"closepunctuation", "Pe"},
-                                                                             {"initialpunctuation", "Pi"},
-                                                                             {"finalpunctuation", "Pf"},
-                                                                             {"otherpunctuation", "Po"},
-                                                                             {"symbol", "S"},
-                                                                             {"mathsymbol", "Sm"},
-                                                                             {"currencysymbol", "Sc"},
-                                                                             {"modifiersymbol", "Sk"},
-                                                                             {"othersymbol", "So"},
-                                                                             {"separator", "Z"},
-                                                                             {"spaceseparator", "Zs"},
-                                                                             {"lineseparator", "Zl"},
-                                                                             {"paragraphseparator", "Zp"},
-                                                                             {"other", "C"},
-                                                                             {"control", "Cc"},
-                                                                             {"format", "Cf"},
-                                                                             {"unassigned", "Cn"},
-                                                                             {"privateuse", "Co"},
-                                                                             {"surrogate", "Cs"},
-                                                                             {"any", "Any"}};
-  for (const auto& [name, short_name] : kNames) {
-    if (name == folded) return std::string(short_name);
+  for (const CodeRange& range : property.ranges()) {
+    set.items += range.first == range.last
+                     ? fmt::format("\\x{{{:X}}}", static_cast<uint32_t>(range.first))
+                     : fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", static_cast<uint32_t>(range.first),
+                                   static_cast<uint32_t>(range.last));
   }
-  if (folded.size() <= 2 && !folded.empty()) {
-    std::string name = folded;
-    name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
-    return name;
-  }
-  return {};
+  return set;
 }
 
-bool IsBinaryProperty(std::string_view folded) {
-  return folded.starts_with("emoji") || folded == "extendedpictographic" || folded == "lowercase" ||
-         folded == "uppercase" || folded == "ideographic" || folded == "cased" || folded == "caseignorable" ||
-         folded == "idstart" || folded == "idcontinue" || folded == "xidstart" || folded == "xidcontinue" ||
-         folded == "math" || folded == "dash" || folded == "diacritic" || folded == "extender" ||
-         folded == "unifiedideograph" || folded == "whitespace" || folded == "hexdigit";
-}
+// Superscript digits and fractions of Latin-1 are of words, except in brackets.
+CharSet WordSet(bool in_brackets) { return ContentOf(*FindRegexProperty(in_brackets ? "[:word:]" : "word")); }
+std::string DigitItems() { return ContentOf(*FindRegexProperty("digit")).items; }
 
 class Translator {
  public:
@@ -132,6 +53,7 @@ class Translator {
 
   Result<std::string> Run() {
     while (pos_ < in_.size()) LAMINA_RETURN_IF_ERROR(Step());
+    out_.append(isolated_options_, ')');
     return std::move(out_);
   }
 
@@ -163,30 +85,55 @@ class Translator {
       case '(':
         return OpenGroup();
       case ')':
-        ++pos_;
-        if (!group_begins_.empty()) {
-          atom_begin_ = group_begins_.back();
-          group_begins_.pop_back();
-        }
-        out_ += ')';
+        CloseGroup();
         return {};
       case '*':
       case '+':
       case '?':
         ++pos_;
+        BeginQuantifier();
         out_ += c;
         // ?, + as a suffix of a quantifier mean the same in both.
         if (Peek() == '?' || Peek() == '+') out_ += in_[pos_++];
+        quantifier_end_ = out_.size();
         return {};
       case '{':
         return Interval();
       default: {
+        if (ignore_case_) return FoldedLiteral();
         const uint32_t length = Utf8Length(c);
         Atom(in_.substr(pos_, length));
         pos_ += length;
         return {};
       }
     }
+  }
+
+  // Where case does not count, the reference takes some sequences for one character, which PCRE2 does not:
+  // "ss" for sharp s, "st" and "fi" for ligatures. Sharp s is rewritten, the others are refused.
+  Status FoldedLiteral() {
+    static constexpr std::string_view kSequences[] = {"ss", "ff", "fi", "fl", "st"};
+    std::string folded(in_.substr(pos_, 2));
+    for (char& c : folded) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (std::find(std::begin(kSequences), std::end(kSequences), folded) != std::end(kSequences)) {
+      return UnsupportedError("regular expression '{}': '{}' without regard to case", in_,
+                              in_.substr(pos_, 2));
+    }
+    const std::string_view literal = in_.substr(pos_, Utf8Length(in_[pos_]));
+    Atom(literal == "\u00DF" || literal == "\u1E9E" ? "(?:ss|\u00DF|\u1E9E)" : literal);
+    pos_ += literal.size();
+    return {};
+  }
+
+  // Before a quantifier is written: what it repeats may be a repetition itself, which PCRE2 has only in
+  // groups.
+  void BeginQuantifier() {
+    if (quantifier_end_ == out_.size()) Enclose("(?:", ")");
+  }
+  // Around the last atom and its quantifiers.
+  void Enclose(std::string_view before, std::string_view after) {
+    out_.insert(atom_begin_, before);
+    out_ += after;
   }
 
   // "{n,m}" with what follows it. A brace that is no interval is literal.
@@ -203,20 +150,36 @@ class Translator {
       return {};
     }
     pos_ = end + 1;
+    BeginQuantifier();
     out_ += fmt::format("{{{}{}}}", body[0] == ',' ? "0" : "", body);
     if (Peek() == '+') {
       ++pos_;
-      out_.insert(atom_begin_, "(?:");
-      out_ += ")+";
+      Enclose("(?:", ")+");
+    } else if (Peek() == '?' && body.find(',') == std::string_view::npos) {  // {n}? is n or none
+      ++pos_;
+      Enclose("(?:", ")?");
     } else if (Peek() == '?') {
       ++pos_;
       out_ += '?';
     }
+    quantifier_end_ = out_.size();
     return {};
   }
 
+  void CloseGroup() {
+    ++pos_;
+    if (!groups_.empty()) {
+      out_.append(isolated_options_, ')');
+      atom_begin_ = groups_.back().begin;
+      ignore_case_ = groups_.back().ignore_case;
+      isolated_options_ = groups_.back().isolated_options;
+      groups_.pop_back();
+    }
+    out_ += ')';
+  }
+
   Status OpenGroup() {
-    group_begins_.push_back(out_.size());
+    groups_.push_back({out_.size(), ignore_case_, std::exchange(isolated_options_, 0)});
     out_ += '(';
     ++pos_;
     if (Peek() != '?') return {};
@@ -227,8 +190,11 @@ class Translator {
       return {};
     }
     // Option letters: m lets the dot match line ends, which PCRE2 calls s.
+    bool on = true;
     while (std::isalpha(static_cast<unsigned char>(Peek())) != 0 || Peek() == '-') {
       const char letter = in_[pos_++];
+      if (letter == '-') on = false;
+      if (letter == 'i') ignore_case_ = on;
       if (letter == '-' || letter == 'i' || letter == 'x') {
         out_ += letter;
       } else if (letter == 'm') {
@@ -237,10 +203,12 @@ class Translator {
         return UnsupportedError("regular expression '{}': option '(?{}'", in_, letter);
       }
     }
-    if (Peek() == ')') {  // (?i) holds to the end of the enclosing group
-      out_ += ')';
+    if (Peek() ==
+        ')') {  // (?i) is a group up to the end of the enclosing one, with the alternatives that follow
+      out_ += ':';
       ++pos_;
-      group_begins_.pop_back();
+      isolated_options_ = groups_.back().isolated_options + 1;
+      groups_.pop_back();
       return {};
     }
     if (Peek() == '~') return UnsupportedError("regular expression '{}': absence operator", in_);
@@ -255,16 +223,18 @@ class Translator {
 
   Status Escape() {
     if (pos_ + 1 >= in_.size()) return InvalidModelError("regular expression '{}' ends in a backslash", in_);
-    LAMINA_ASSIGN_OR_RETURN(const std::optional<CharSet> set, EscapedSet());
+    LAMINA_ASSIGN_OR_RETURN(const std::optional<CharSet> set, EscapedSet(false));
     if (set) {
-      Atom(fmt::format("[{}{}]", set->negated ? "^" : "", set->items));
+      // Outside of brackets a set is what it is, whether or not case counts.
+      const std::string expression = fmt::format("[{}{}]", set->negated ? "^" : "", set->items);
+      Atom(ignore_case_ ? fmt::format("(?-i:{})", expression) : expression);
       return {};
     }
     const char c = Peek(1);
     if (c == 'b' || c == 'B') {
       pos_ += 2;
-      const std::string word = WordItems();
-      const std::string boundary = fmt::format("(?:(?<=[{0}])(?![{0}])|(?<![{0}])(?=[{0}]))", word);
+      const std::string word = WordSet(false).items;
+      const std::string boundary = fmt::format("(?-i:(?<=[{0}])(?![{0}])|(?<![{0}])(?=[{0}]))", word);
       Atom(c == 'b' ? boundary : fmt::format("(?!{})", boundary));
       return {};
     }
@@ -273,9 +243,17 @@ class Translator {
       Atom(fmt::format("\\x{{{:X}}}", static_cast<uint32_t>(code)));
       return {};
     }
+    if (c == 'N' || c == 'O') {  // all but the line end, all
+      pos_ += 2;
+      Atom(c == 'N' ? "[^\\n]" : kAnyChar);
+      return {};
+    }
+    // Clusters of characters, whose rules change with Unicode; control and octal characters.
+    if (std::string_view("XyYcCMo").find(c) != std::string_view::npos)
+      return UnsupportedError("regular expression '{}': '\\{}'", in_, c);
     const uint32_t length = Utf8Length(c);
     // An escaped letter without meaning in Ruby stands for itself, whatever PCRE2 would make of it.
-    constexpr std::string_view kSharedEscapes = "AZzGkgRXKnrtfae";
+    constexpr std::string_view kSharedEscapes = "AZzGkgRKnrtfae";
     const bool is_letter = std::isalpha(static_cast<unsigned char>(c)) != 0;
     const bool ascii = length == 1 && (!is_letter || kSharedEscapes.find(c) != std::string_view::npos);
     Atom(std::string(ascii ? "\\" : "") + std::string(in_.substr(pos_ + 1, length)));
@@ -284,7 +262,7 @@ class Translator {
   }
 
   // The set at a backslash, consumed; nothing (and nothing consumed) where it is no set.
-  Result<std::optional<CharSet>> EscapedSet() {
+  Result<std::optional<CharSet>> EscapedSet(bool in_brackets) {
     const char c = Peek(1);
     std::optional<CharSet> set;
     switch (c) {
@@ -294,7 +272,8 @@ class Translator {
         break;
       case 'w':
       case 'W':
-        set = CharSet{WordItems(), c == 'W'};
+        set = WordSet(in_brackets);
+        set->negated = c == 'W';
         break;
       case 'd':
       case 'D':
@@ -306,7 +285,8 @@ class Translator {
         break;
       case 'p':
       case 'P':
-        return Property();
+        if (Peek(2) != '{') return set;
+        return Property(in_brackets);
       default:
         return set;
     }
@@ -314,10 +294,10 @@ class Translator {
     return set;
   }
 
-  Result<std::optional<CharSet>> Property() {
+  Result<std::optional<CharSet>> Property(bool in_brackets) {
     const bool capital = Peek(1) == 'P';
     const size_t close = in_.find('}', pos_);
-    if (Peek(2) != '{' || close == std::string_view::npos) {
+    if (close == std::string_view::npos) {
       return InvalidModelError("regular expression '{}': \\p without {{name}}", in_);
     }
     std::string_view name = in_.substr(pos_ + 3, close - pos_ - 3);
@@ -329,20 +309,12 @@ class Translator {
       if (c == ' ' || c == '_' || c == '-') continue;
       folded += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     }
-    CharSet set;
-    set.negated = capital != caret;
-    if (std::optional<std::string> items = NamedClassItems(folded)) {
-      set.items = *std::move(items);
-    } else if (const std::string category = ShortCategoryName(folded); !category.empty()) {
-      set.items = PropertyItems(category);
-    } else if (IsBinaryProperty(folded)) {
-      set.items = fmt::format("\\p{{{}}}", name);
-    } else {
-      // A script: its own characters, without those that it shares with others.
-      std::string script(name);
-      if (!script.empty()) script[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(script[0])));
-      set.items = fmt::format("\\p{{sc:{}}}", name) + AdditionItems(script);
+    const RegexProperty* property = FindRegexProperty(folded);
+    if (property == nullptr || folded.starts_with('[')) {
+      return InvalidModelError("regular expression '{}': no property is called '{}'", in_, name);
     }
+    CharSet set = folded == "word" ? WordSet(in_brackets) : ContentOf(*property);
+    set.negated = set.negated != (capital != caret);
     return std::optional<CharSet>(std::move(set));
   }
 
@@ -437,6 +409,14 @@ class Translator {
     return others.empty() ? expression : fmt::format("(?:{})", expression);
   }
 
+  static void AddSet(const CharSet& set, bool caret, std::string& items, std::vector<std::string>& others) {
+    if (set.negated != caret) {
+      others.push_back(fmt::format("[^{}]", set.items));
+    } else {
+      items += set.items;
+    }
+  }
+
   Status ClassItem(int depth, std::string& items, std::vector<std::string>& others) {
     if (in_.substr(pos_).starts_with("[:")) {
       const size_t close = in_.find(":]", pos_ + 2);
@@ -444,15 +424,13 @@ class Translator {
         std::string_view name = in_.substr(pos_ + 2, close - pos_ - 2);
         const bool caret = name.starts_with('^');
         if (caret) name.remove_prefix(1);
-        if (std::optional<std::string> set = NamedClassItems(name)) {
-          pos_ = close + 2;
-          if (caret) {
-            others.push_back(fmt::format("[^{}]", *set));
-          } else {
-            items += *set;
-          }
-          return {};
+        const RegexProperty* property = FindRegexProperty(fmt::format("[:{}:]", name));
+        if (property == nullptr) {
+          return InvalidModelError("regular expression '{}': no bracket is called '[:{}:]'", in_, name);
         }
+        pos_ = close + 2;
+        AddSet(ContentOf(*property), caret, items, others);
+        return {};
       }
     }
     if (Peek() == '[') {
@@ -462,13 +440,9 @@ class Translator {
       return {};
     }
     if (Peek() == '\\') {
-      LAMINA_ASSIGN_OR_RETURN(const std::optional<CharSet> set, EscapedSet());
+      LAMINA_ASSIGN_OR_RETURN(const std::optional<CharSet> set, EscapedSet(true));
       if (set) {
-        if (set->negated) {
-          others.push_back(fmt::format("[^{}]", set->items));
-        } else {
-          items += set->items;
-        }
+        AddSet(*set, false, items, others);
         return {};
       }
     }
@@ -513,7 +487,15 @@ class Translator {
   size_t pos_ = 0;
   std::string out_;
   size_t atom_begin_ = 0;             // in out_: the last atom, which a quantifier repeats
-  std::vector<size_t> group_begins_;  // in out_: open groups
+  size_t quantifier_end_ = SIZE_MAX;  // in out_: behind the last quantifier
+  bool ignore_case_ = false;          // (?i) holds
+  size_t isolated_options_ = 0;       // groups that options have begun and that end with the innermost group
+  struct Group {
+    size_t begin = 0;          // in out_
+    bool ignore_case = false;  // these two outside of it
+    size_t isolated_options = 0;
+  };
+  std::vector<Group> groups_;  // open
 };
 
 }  // namespace

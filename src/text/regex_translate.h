@@ -1,8 +1,9 @@
 // Regular expressions of tokenizer.json are Oniguruma's, in its Ruby syntax; PCRE2 runs them here. This
-// rewrites what the two read differently: Unicode classes (\s \w \d \h \b, POSIX brackets, properties of
-// younger Unicode), nested and intersected character classes, `{n,m}+` (a repeated repetition, not a
-// possessive one), `{,m}`,
-// (?m) (the dot matches line ends), \v (one character). ^ and $ are compiled as multi-line by the caller.
+// rewrites what the two read differently: classes (\s \w \d \h \b, POSIX brackets, properties; see
+// regex_properties.h), nested and intersected character classes, repeated repetitions (`{n,m}+` is one, not a
+// possessive one), `{n}?` (n or none), `{,m}`, (?m) (the dot matches line ends), (?i) (up to the end of the
+// group, alternatives included; not for properties outside of brackets), \v (one character). ^ and $ are
+// compiled as multi-line by the caller.
 #pragma once
 
 #include <string>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
 namespace lamina::text {
 
@@ -20,12 +19,6 @@ struct LowercasePair {
   char32_t from;
   char32_t to;
 };
-// Code points that a class of regular expressions has beyond what Unicode 14 has. `name` is "L" for \p{L} and
-// "w" for \w. For \w the base is letters, marks, decimal digits and connectors.
-struct RegexAddition {
-  std::string_view name;
-  std::span<const CodeRange> ranges;
-};
 
 // All ascending.
 std::span<const CodeRange> ControlRanges();         // removed by BertNormalizer's clean_text
@@ -36,6 +29,5 @@ std::span<const CodeRange> NumericRanges();         // Digits
 std::span<const CodeRange> WordRanges();            // \w of Whitespace and of added tokens' single_word
 std::span<const ScriptRange> ScriptRanges();
 std::span<const LowercasePair> LowercasePairs();  // where the lower case is one character
-std::span<const RegexAddition> RegexAdditions();
 
 }  // namespace lamina::text

@@ -44,6 +44,19 @@ TEST(Regex, ReadsOnigurumaSyntax) {
   EXPECT_EQ(Matches("a{x", "a{x"), (Strings{"a{x"}));                     // a brace that is no interval
   EXPECT_EQ(Matches(R"([\S\n]+)", "a\n b"), (Strings{"a\n", "b"}));       // negated set inside a class
   EXPECT_EQ(Matches("(?i:'S)", "it's"), (Strings{"'s"}));
+  EXPECT_EQ(Matches("a(?i)B|c", "ab ac c"),
+            (Strings{"ab", "ac"}));  // options take the alternatives that follow along
+  EXPECT_EQ(Matches("(?:a(?i)B)C", "abC abc"), (Strings{"abC"}));  // and end with their group
+  EXPECT_EQ(Matches(R"((?i)\p{Lu}b)", "AB aB"),
+            (Strings{"AB"}));  // properties outside of brackets keep their case
+  EXPECT_EQ(Matches("(?i)\u00DF", "SS \u1E9E \u017Fs"), (Strings{"SS", "\u1E9E", "\u017Fs"}));
+  EXPECT_EQ(Matches("xa{1}?b", "xb xab"), (Strings{"xb", "xab"}));  // one or none
+  EXPECT_EQ(Matches("a{2}{2}", "aaaaa"), (Strings{"aaaa"}));
+  EXPECT_EQ(Matches(R"(\N\O)", "a\nb"), (Strings{"a\n"}));
+  EXPECT_EQ(Matches(R"(\pL)", "apL"), (Strings{"pL"}));           // no property without braces
+  EXPECT_EQ(Matches(R"(\w+)", "a\u00B2"), (Strings{"a\u00B2"}));  // superscripts,
+  EXPECT_EQ(Matches(R"([\w]+)", "a\u00B2"), (Strings{"a"}));      // in brackets none
+  EXPECT_EQ(Matches(R"(\p{Cs}|[\p{Cs}a])", "ab"), (Strings{"a"}));
 }
 
 TEST(Regex, KnowsYoungUnicode) {
@@ -51,11 +64,33 @@ TEST(Regex, KnowsYoungUnicode) {
   EXPECT_EQ(Matches(R"([^\s\p{L}\p{N}])", "\U0002EBF0"), Strings{});
   EXPECT_EQ(Matches(R"(\s)", "\u180E"), Strings{});  // no white space since Unicode 6.3
   EXPECT_EQ(Matches(R"(\s)", "\u0085"), (Strings{"\u0085"}));
+  EXPECT_EQ(Matches(R"(\p{Alphabetic})", "\U0002EBF0"), (Strings{"\U0002EBF0"}));
+  EXPECT_EQ(Matches(R"([[:alnum:]])", "\U00011DE0"), Strings{});  // unassigned until Unicode 17
+  EXPECT_EQ(Matches(R"([[:alnum:]]\p{Kirat_Rai})", "7\U00016D43"), (Strings{"7\U00016D43"}));  // Unicode 16
+  EXPECT_EQ(Matches(R"(\p{garay}+)", "\U00010D50\U00010D70"), (Strings{"\U00010D50\U00010D70"}));
+  EXPECT_EQ(Matches(R"(\p{Cn}+)", "\U00010D50a\U0001CCFF"), (Strings{"\U0001CCFF"}));
+  EXPECT_EQ(Matches(R"(\P{Cn}+)", "\U00010D50a\U0001CCFF"), (Strings{"\U00010D50a"}));
+  EXPECT_EQ(Matches(R"([\p{Cn}a]+)", "\U00010D50a\U0001CCFF"), (Strings{"a\U0001CCFF"}));
+  EXPECT_EQ(Matches(R"([^\p{Cn}a]+)", "\U00010D50a\U0001CCFF"), (Strings{"\U00010D50"}));
+  EXPECT_EQ(Matches(R"(\p{Emoji}+)", "\U0001FAE8\U0001FADF"),
+            (Strings{"\U0001FAE8\U0001FADF"}));  // 15 and 16
+}
+
+TEST(Regex, KnowsThePropertiesOfTheReference) {
+  EXPECT_EQ(Matches(R"(\p{punct}+)", "!+?"), (Strings{"!", "?"}));  // without symbols,
+  EXPECT_EQ(Matches(R"([[:punct:]]+)", "!+?"), (Strings{"!+?"}));   // with them,
+  EXPECT_EQ(Matches(R"(\p{Posix_Punct}+)", "!+?"), (Strings{"!+?"}));
+  EXPECT_EQ(Matches(R"([[:cntrl:]])", "\u0007\u200B"), (Strings{"\u0007"}));
+  EXPECT_EQ(Matches(R"([[:word:]]+)", "a\u00B2"), (Strings{"a"}));
+  EXPECT_EQ(Matches(R"(\p{In_Latin-1 Supplement}+)", "a\u00E9\u0100"), (Strings{"\u00E9"}));
+  EXPECT_EQ(Matches(R"(\p{^Latn}+)", "a\u0416b"), (Strings{"\u0416"}));
+  EXPECT_EQ(Matches(R"(\p{LC}+)", "aB\u01C5\u4E00"), (Strings{"aB\u01C5"}));
 }
 
 TEST(Regex, NamesPatternsThatDoNotCompile) {
   for (const char* pattern :
-       {"(", "[", "[a", "a\\", "\\p{", "\\p{Klingon}", "[z-a]", "(?~x)", "\\x{110000}"}) {
+       {"(", "[", "[a", "a\\", "\\p{", "\\p{Klingon}", "[z-a]", "(?~x)", "\\x{110000}", "\\X", "\\o{141}",
+        "(?i)ss", "\\p{Script=Latin}", "[[:klingon:]]", "\\p{[:alpha:]}"}) {
     const Result<Regex> regex = Regex::Compile(pattern);
     ASSERT_FALSE(regex.ok()) << pattern;
     EXPECT_NE(regex.status().message().find(pattern), std::string::npos) << regex.status().ToString();

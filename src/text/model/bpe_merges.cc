@@ -72,7 +72,7 @@ void MergeTable::InsertPair(const Merge& merge) {
 void MergeTable::FillPartners(std::span<const Merge> merges) {
   TokenId last_id = -1;
   for (const Merge& merge : merges) last_id = std::max({last_id, merge.left, merge.right});
-  partners_.resize(static_cast<size_t>(last_id + 1));
+  partners_.resize(static_cast<size_t>(last_id) + 1);
   for (size_t i = 0; i < merges.size(); ++i) {
     const Merge& ahead = merges[std::min(i + kPrefetchAhead, merges.size() - 1)];
     __builtin_prefetch(&partners_[static_cast<size_t>(ahead.left)], 1);

@@ -24,14 +24,8 @@ const preTokenizer = (description) =>
     }),
   ).getPreTokenizer();
 const removedBy = (tokenizer) => (s) => tokenizer.preTokenizeString(s).length === 0;
-const matches = (regex) =>
-  removedBy(preTokenizer({ type: 'Split', pattern: { Regex: regex }, behavior: 'Removed', invert: false }));
 
 const out = {};
-for (const name of ['\\w', '\\p{L}', '\\p{N}', '\\p{M}', '\\p{P}', '\\p{S}', '\\p{Lu}', '\\p{Ll}', '\\p{Lm}',
-  '\\p{Lo}', '\\p{Nd}', '\\p{Mn}', '\\p{Han}', '\\p{Hiragana}', '\\p{Latin}']) {
-  out[name] = ranges(matches(name));
-}
 const clean = T.bertNormalizer({ cleanText: true, handleChineseChars: false, stripAccents: false, lowercase: false });
 out.control = ranges((s) => s !== '\0' && s !== '\uFFFD' && clean.normalizeString(s) === '');
 const marks = T.stripAccentsNormalizer();
