@@ -33,8 +33,10 @@ TEST(RunCommandTest, PrintsTheCompletionAlone) {
 
 TEST(RunCommandTest, PipedInputJoinsThePrompt) {
   const std::string prompt = "The old ship";
-  const CommandOutcome argument = RunLamina({"run", Tales(), prompt, "--raw", "--max-tokens", "8"});
-  const CommandOutcome piped = RunLamina({"run", Tales(), "--raw", "--max-tokens", "8"}, prompt + "\n");
+  const CommandOutcome argument =
+      RunLamina({"run", Tales(), prompt, "--raw", "--seed", "1", "--max-tokens", "8"});
+  const CommandOutcome piped =
+      RunLamina({"run", Tales(), "--raw", "--seed", "1", "--max-tokens", "8"}, prompt + "\n");
   EXPECT_EQ(argument.exit_code, 0) << argument.standard_error;
   EXPECT_EQ(argument.standard_output, piped.standard_output);
   EXPECT_EQ(RunLamina({"run", Tales()}).exit_code, 1);

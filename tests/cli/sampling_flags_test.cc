@@ -228,8 +228,8 @@ TEST(RunSamplingTest, BeamsAreSearchedAndPrinted) {
 }
 
 TEST(RunSamplingTest, LogProbabilitiesStandInTheSummary) {
-  const CommandOutcome outcome = RunLamina(
-      {"run", Tales(), "Once upon a time", "--raw", "--json", "--logprobs", "2", "--max-tokens", "3"});
+  const CommandOutcome outcome = RunLamina({"run", Tales(), "Once upon a time", "--raw", "--json",
+                                            "--logprobs", "2", "--max-tokens", "3", "--temperature", "0"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.standard_error;
   const std::string& text = outcome.standard_output;
   const auto summary = nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1));

@@ -22,7 +22,7 @@ TEST(ModelFolderTest, GenaiFolderOfTheBundledModel) {
   EXPECT_EQ(folder->model_type, "llama");
   EXPECT_EQ(folder->context_length_tokens, 1024);
   EXPECT_EQ(folder->eos_ids, std::vector<int32_t>{3});
-  EXPECT_EQ(folder->sampling.do_sample, false);
+  EXPECT_EQ(folder->sampling.do_sample, true);
   EXPECT_EQ(folder->sampling.top_k, 50);
   EXPECT_EQ(folder->sampling.max_length, 1024);
   EXPECT_EQ(folder->sampling.num_beams, 1);
