@@ -42,6 +42,7 @@ LAMINA_ACTIVATION_(EluOp, x < T(0) ? a * std::expm1(x) : x)
 LAMINA_ACTIVATION_(SeluOp, b*(x > T(0) ? x : a * std::expm1(x)))
 LAMINA_ACTIVATION_(CeluOp, std::max(T(0), x) + std::min(T(0), a* std::expm1(x / a)))
 LAMINA_ACTIVATION_(SigmoidOp, SigmoidOf(x))
+LAMINA_ACTIVATION_(TanhOp, std::tanh(x))
 LAMINA_ACTIVATION_(SwishOp, x* SigmoidOf(a* x))
 LAMINA_ACTIVATION_(HardSigmoidOp, std::max(T(0), std::min(T(1), a* x + b)))
 LAMINA_ACTIVATION_(HardSwishOp, x* std::max(T(0), std::min(T(1), x / T(6) + T(0.5))))
@@ -216,28 +217,32 @@ Result<Activation> FindActivation(std::string_view name, std::span<const float> 
   std::string lower(name);
   for (char& letter : lower)
     letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-  const auto make = [&](UnaryFunction function, float alpha, float beta) {
-    return Activation{function, {!params.empty() ? params[0] : alpha, params.size() > 1 ? params[1] : beta}};
+  const auto make = [&](UnaryFunction of_float, UnaryFunction of_double, float alpha, float beta) {
+    return Activation{
+        of_float, of_double, {!params.empty() ? params[0] : alpha, params.size() > 1 ? params[1] : beta}};
   };
-  if (lower == "relu") return make(ApplyUnary<ReluOp, float>, 0, 0);
-  if (lower == "tanh") return make(VectorFunction<&VecMath::tanh>, 0, 0);
-  if (lower == "sigmoid") return make(VectorFunction<&VecMath::sigmoid>, 0, 0);
-  if (lower == "affine") return make(ApplyUnary<AffineOp, float>, 1, 0);
-  if (lower == "leakyrelu") return make(ApplyUnary<LeakyReluOp, float>, 0.01f, 0);
-  if (lower == "thresholdedrelu") return make(ApplyUnary<ThresholdedReluOp, float>, 1, 0);
-  if (lower == "scaledtanh") return make(ApplyUnary<ScaledTanhOp, float>, 1, 1);
-  if (lower == "hardsigmoid") return make(ApplyUnary<HardSigmoidOp, float>, 0.2f, 0.5f);
-  if (lower == "hardswish") return make(ApplyUnary<HardSwishOp, float>, 0, 0);
-  if (lower == "elu") return make(ApplyUnary<EluOp, float>, 1, 0);
-  if (lower == "celu") return make(ApplyUnary<CeluOp, float>, 1, 0);
+  const auto of = [&]<typename Op>(Op, float alpha, float beta) {
+    return make(ApplyUnary<Op, float>, ApplyUnary<Op, double>, alpha, beta);
+  };
+  if (lower == "relu") return of(ReluOp(), 0, 0);
+  if (lower == "tanh") return make(VectorFunction<&VecMath::tanh>, ApplyUnary<TanhOp, double>, 0, 0);
+  if (lower == "sigmoid") return make(VectorFunction<&VecMath::sigmoid>, ApplyUnary<SigmoidOp, double>, 0, 0);
+  if (lower == "affine") return of(AffineOp(), 1, 0);
+  if (lower == "leakyrelu") return of(LeakyReluOp(), 0.01f, 0);
+  if (lower == "thresholdedrelu") return of(ThresholdedReluOp(), 1, 0);
+  if (lower == "scaledtanh") return of(ScaledTanhOp(), 1, 1);
+  if (lower == "hardsigmoid") return of(HardSigmoidOp(), 0.2f, 0.5f);
+  if (lower == "hardswish") return of(HardSwishOp(), 0, 0);
+  if (lower == "elu") return of(EluOp(), 1, 0);
+  if (lower == "celu") return of(CeluOp(), 1, 0);
   if (lower == "selu") {
-    return make(ApplyUnary<SeluOp, float>, 1.67326319217681884765625f, 1.05070102214813232421875f);
+    return of(SeluOp(), 1.67326319217681884765625f, 1.05070102214813232421875f);
   }
-  if (lower == "softsign") return make(ApplyUnary<SoftsignOp, float>, 0, 0);
-  if (lower == "softplus") return make(ApplyUnary<SoftplusOp, float>, 0, 0);
+  if (lower == "softsign") return of(SoftsignOp(), 0, 0);
+  if (lower == "softplus") return of(SoftplusOp(), 0, 0);
   if (lower == "clip") {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    return make(ApplyUnary<ClipOp, float>, -kInfinity, kInfinity);
+    return of(ClipOp(), -kInfinity, kInfinity);
   }
   return InvalidModelError("there is no activation '{}'", name);
 }

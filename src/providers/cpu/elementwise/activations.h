@@ -11,9 +11,11 @@
 namespace lamina {
 
 struct Activation {
-  UnaryFunction function = nullptr;  // of floats
+  UnaryFunction of_float = nullptr;
+  UnaryFunction of_double = nullptr;
   UnaryParams params;
-  void Apply(float* values, int64_t count) const { function(values, values, count, params); }
+  void Apply(float* values, int64_t count) const { of_float(values, values, count, params); }
+  void Apply(double* values, int64_t count) const { of_double(values, values, count, params); }
 };
 
 // Relu, Tanh, Sigmoid, Affine, LeakyRelu, ThresholdedRelu, ScaledTanh, HardSigmoid, HardSwish, Elu, Celu,

@@ -1,10 +1,12 @@
-// RNN, GRU, LSTM of fp32, fp16 and bf16 (computed in fp32). The products with W are made for all steps at
-// once, those with R step by step; both weights are packed at load where they are constant.
+// RNN, GRU, LSTM of fp32, fp16 and bf16 (computed in fp32), and fp64. The products with W are made for all
+// steps at once, those with R step by step; both weights are packed at load where they are constant (not
+// those of fp64).
 #include <array>
 #include <string>
 
 #include "providers/cpu/gemm/gemm.h"
 #include "providers/cpu/gemm/packed_matrix.h"
+#include "providers/cpu/gemm/plain_gemm.h"
 #include "providers/cpu/kernel_util.h"
 #include "providers/cpu/rnn/recurrent_cell.h"
 #include "providers/cpu/simd/vec_math.h"
@@ -13,27 +15,28 @@
 namespace lamina {
 namespace {
 
-// Scratch slots, all of floats.
+// Scratch slots, of the type that is computed in: C, float or double.
 constexpr int kInputProducts = 0;  // [steps * batch, gates * hidden]
 constexpr int kStepBuffers = 1;    // see StepBuffers
-constexpr int kInputAsFloat = 2;   // [steps * batch, features]: fp16 and bf16, or batch-first layout
+constexpr int kInputRows = 2;      // [steps * batch, features]: fp16 and bf16, or batch-first layout
 
 // Buffers of a step, each for every sequence of the batch.
+template <typename C>
 struct StepBuffers {
-  float* hidden;     // [batch, hidden]
-  float* cell;       // [batch, hidden]
-  float* reset;      // [batch, hidden]
-  float* recurrent;  // [batch, gates * hidden]
-  float* scratch;    // [batch, gates * hidden]
-  float* bias;       // [2 * gates * hidden] input and recurrent
-  float* peephole;   // [3 * hidden]
+  C* hidden;     // [batch, hidden]
+  C* cell;       // [batch, hidden]
+  C* reset;      // [batch, hidden]
+  C* recurrent;  // [batch, gates * hidden]
+  C* scratch;    // [batch, gates * hidden]
+  C* bias;       // [2 * gates * hidden] input and recurrent
+  C* peephole;   // [3 * hidden]
   static int64_t Count(int64_t batch, int64_t hidden, int64_t gates) {
     return batch * hidden * (3 + 2 * gates) + hidden * (2 * gates + 3);
   }
-  static StepBuffers Carve(float* memory, int64_t batch, int64_t hidden, int64_t gates) {
+  static StepBuffers Carve(C* memory, int64_t batch, int64_t hidden, int64_t gates) {
     StepBuffers buffers{};
     const auto take = [&](int64_t count) {
-      float* taken = memory;
+      C* taken = memory;
       memory += count;
       return taken;
     };
@@ -58,6 +61,18 @@ struct WeightMatrix {
 };
 
 // c [m, n] (rows ldc apart) = a [m, k] weights^T + bias [n]
+void Multiply(ThreadPool& threads, const WeightMatrix& weights, const double* a, int64_t m,
+              const double* bias, double* c, int64_t ldc) {
+  const StridedMatrix<double> transposed{static_cast<const double*>(weights.plain), 1, weights.k};
+  threads.ParallelFor(
+      m, GrainFor(static_cast<double>(weights.n * weights.k)), [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+          double* values = c + row * ldc;
+          PlainGemmRow<double>({a, weights.k, 1}, transposed, row, weights.n, weights.k, values);
+          for (int64_t j = 0; j < weights.n; ++j) values[j] += bias[j];
+        }
+      });
+}
 void Multiply(ThreadPool& threads, const WeightMatrix& weights, const float* a, int64_t m, const float* bias,
               float* c, int64_t ldc) {
   const GemmKernels& kernels = GemmKernelsFor(ActiveIsa());
@@ -161,16 +176,19 @@ class Recurrent : public Kernel {
     const int64_t hidden = r[2];
     const int64_t gates = hidden == 0 ? 0 : rows / hidden;
     const int64_t batch = std::max(x[0], x[1]);  // whichever the layout makes it
-    LAMINA_RETURN_IF_ERROR(requirements.Add(kInputProducts, static_cast<size_t>(x[0] * x[1] * rows) * 4));
-    LAMINA_RETURN_IF_ERROR(
-        requirements.Add(kStepBuffers, static_cast<size_t>(StepBuffers::Count(batch, hidden, gates)) * 4));
-    return requirements.Add(kInputAsFloat, static_cast<size_t>(x.num_elements()) * 4);
+    const size_t bytes = node.input_type(0).element == DataType::kDouble ? sizeof(double) : sizeof(float);
+    const auto add = [&](int slot, int64_t count) {
+      return requirements.Add(slot, static_cast<size_t>(count) * bytes);
+    };
+    LAMINA_RETURN_IF_ERROR(add(kInputProducts, x[0] * x[1] * rows));
+    LAMINA_RETURN_IF_ERROR(add(kStepBuffers, StepBuffers<float>::Count(batch, hidden, gates)));
+    return add(kInputRows, x.num_elements());
   }
 
   // W and R are packed one direction after the other. A GRU that resets the state first has two products with
   // R, of its gates z and r and of h.
   Status DeclarePrepack(const NodeInfo& node, int input, PrepackDeclaration& declaration) const override {
-    if (input != 1 && input != 2) return Status();
+    if ((input != 1 && input != 2) || node.input_type(input).element == DataType::kDouble) return Status();
     LAMINA_ASSIGN_OR_RETURN(const Shape shape, LargestInputShape(node, input));
     if (shape.rank() != 3) return InvalidModelError("input {} must have three axes", input);
     declaration.prepack = true;
@@ -200,9 +218,16 @@ class Recurrent : public Kernel {
     return Status();
   }
 
-  Status Compute(KernelContext& context) const override;
+  Status Compute(KernelContext& context) const override {
+    LAMINA_ASSIGN_OR_RETURN(const Tensor* x, RequireInput(context, 0));
+    return x->type() == DataType::kDouble ? ComputeIn<double>(context, *x) : ComputeIn<float>(context, *x);
+  }
 
  private:
+  // C: the type that is computed in.
+  template <typename C>
+  Status ComputeIn(KernelContext& context, const Tensor& input_tensor) const;
+
   // Rows of the products that are made apart.
   std::vector<int64_t> Parts(int input, int64_t rows) const {
     const bool two = input == 2 && ResetsFirst();
@@ -268,8 +293,9 @@ Status Recurrent::CheckShapes(const KernelContext& context, const Tensor& x, int
   return expect(7, directions * 3 * hidden);
 }
 
-Status Recurrent::Compute(KernelContext& context) const {
-  LAMINA_ASSIGN_OR_RETURN(const Tensor* x, RequireInput(context, 0));
+template <typename C>
+Status Recurrent::ComputeIn(KernelContext& context, const Tensor& input_tensor) const {
+  const Tensor* x = &input_tensor;
   if ((!context.Input(1) && !context.Packed(1).data) || (!context.Input(2) && !context.Packed(2).data)) {
     return InvalidArgumentError("the weights are missing");
   }
@@ -299,22 +325,28 @@ Status Recurrent::Compute(KernelContext& context) const {
   const auto state_at = [&](int64_t d, int64_t b) {
     return (batch_first_ ? b * directions + d : d * batch + b) * hidden;
   };
-  const auto read = [&](const Tensor* tensor, int64_t first, int64_t count, float* target) {
-    if (tensor) {
-      ConvertToFloat(type, static_cast<const std::byte*>(tensor->raw_data()) + first * bytes, target, count);
+  const auto read = [&](const Tensor* tensor, int64_t first, int64_t count, C* target) {
+    if (!tensor) {
+      std::fill_n(target, count, C(0));
+    } else if constexpr (std::is_same_v<C, double>) {
+      std::copy_n(tensor->data<double>() + first, count, target);
     } else {
-      std::fill_n(target, count, 0.0f);
+      ConvertToFloat(type, static_cast<const std::byte*>(tensor->raw_data()) + first * bytes, target, count);
     }
   };
-  const auto write = [&](Tensor* tensor, int64_t first, int64_t count, const float* source) {
-    ConvertFromFloat(type, source, static_cast<std::byte*>(tensor->mutable_raw_data()) + first * bytes,
-                     count);
+  const auto write = [&](Tensor* tensor, int64_t first, int64_t count, const C* source) {
+    if constexpr (std::is_same_v<C, double>) {
+      std::copy_n(source, count, tensor->mutable_data<double>() + first);
+    } else {
+      ConvertFromFloat(type, source, static_cast<std::byte*>(tensor->mutable_raw_data()) + first * bytes,
+                       count);
+    }
   };
 
   // Input rows in the order (step, sequence).
-  const float* input = x->data<float>();
-  if (type != DataType::kFloat || batch_first_) {
-    LAMINA_ASSIGN_OR_RETURN(float* converted, GetScratch<float>(context, kInputAsFloat, x->num_elements()));
+  const C* input = x->data<C>();
+  if (type != DataTypeOf<C> || batch_first_) {
+    LAMINA_ASSIGN_OR_RETURN(C * converted, GetScratch<C>(context, kInputRows, x->num_elements()));
     for (int64_t t = 0; t < steps; ++t) {
       for (int64_t b = 0; b < batch; ++b) {
         read(x, (batch_first_ ? b * steps + t : t * batch + b) * features, features,
@@ -323,10 +355,10 @@ Status Recurrent::Compute(KernelContext& context) const {
     }
     input = converted;
   }
-  LAMINA_ASSIGN_OR_RETURN(float* products, GetScratch<float>(context, kInputProducts, steps * batch * rows));
-  LAMINA_ASSIGN_OR_RETURN(
-      float* memory, GetScratch<float>(context, kStepBuffers, StepBuffers::Count(batch, hidden, gates_)));
-  const StepBuffers buffers = StepBuffers::Carve(memory, batch, hidden, gates_);
+  LAMINA_ASSIGN_OR_RETURN(C * products, GetScratch<C>(context, kInputProducts, steps * batch * rows));
+  LAMINA_ASSIGN_OR_RETURN(C * memory,
+                          GetScratch<C>(context, kStepBuffers, StepBuffers<C>::Count(batch, hidden, gates_)));
+  const StepBuffers<C> buffers = StepBuffers<C>::Carve(memory, batch, hidden, gates_);
 
   for (int64_t d = 0; d < directions; ++d) {
     const Direction& direction = directions_[static_cast<size_t>(d)];
@@ -344,7 +376,7 @@ Status Recurrent::Compute(KernelContext& context) const {
     const bool resets_first = ResetsFirst();
     const int64_t first_rows = resets_first ? 2 * hidden : rows;
     const WeightMatrix recurrent = Weights(context, 2, type, d, 0, first_rows);
-    const float* recurrent_bias = buffers.bias + rows;
+    const C* recurrent_bias = buffers.bias + rows;
     for (int64_t step = 0; step < steps; ++step) {
       Multiply(context.threads(), recurrent, buffers.hidden, batch, recurrent_bias, buffers.recurrent, rows);
       const auto length_of = [&](int64_t b) {
@@ -356,7 +388,7 @@ Status Recurrent::Compute(KernelContext& context) const {
         return direction.reverse ? length_of(b) - 1 - step : step;
       };
       const auto state_of = [&](int64_t b) {
-        CellState state;
+        CellState<C> state;
         state.input = products + (due(b) * batch + b) * rows;
         state.recurrent = buffers.recurrent + b * rows;
         state.peephole = context.Input(7) ? buffers.peephole : nullptr;
@@ -367,7 +399,8 @@ Status Recurrent::Compute(KernelContext& context) const {
       };
       if (params.cell == RecurrentCell::kGru) {
         for (int64_t b = 0; b < batch; ++b) {
-          if (due(b) >= 0) StartGru(params, state_of(b), resets_first ? buffers.reset + b * hidden : nullptr);
+          if (due(b) >= 0)
+            StartGru<C>(params, state_of(b), resets_first ? buffers.reset + b * hidden : nullptr);
         }
         if (resets_first) {
           Multiply(context.threads(), Weights(context, 2, type, d, 2 * hidden, hidden), buffers.reset, batch,
@@ -377,9 +410,9 @@ Status Recurrent::Compute(KernelContext& context) const {
       for (int64_t b = 0; b < batch; ++b) {
         const int64_t t = due(b);
         if (t < 0) continue;
-        const CellState state = state_of(b);
+        const CellState<C> state = state_of(b);
         if (params.cell == RecurrentCell::kGru) {
-          FinishGru(params, state, state.recurrent + 2 * hidden);
+          FinishGru<C>(params, state, state.recurrent + 2 * hidden);
         } else if (lstm) {
           StepLstm(params, state);
         } else {
@@ -413,10 +446,10 @@ void RegisterRecurrentKernels(KernelRegistry& registry) {
   for (const char* name : {"RNN", "GRU", "LSTM"}) {
     registry.Add(KernelDef(name)
                      .Since(7)
-                     .Input(0, kHalfAndFloatTypes)
-                     .Input(1, kHalfAndFloatTypes)
-                     .Input(2, kHalfAndFloatTypes)
-                     .Output(0, kHalfAndFloatTypes),
+                     .Input(0, kFloatTypes)
+                     .Input(1, kFloatTypes)
+                     .Input(2, kFloatTypes)
+                     .Output(0, kFloatTypes),
                  CreateKernel<Recurrent>, EstimateWorkspace<Recurrent>);
   }
 }

@@ -5,9 +5,11 @@
 namespace lamina {
 namespace {
 
-void Clip(const CellParams& params, float* values, int64_t count) {
+template <typename C>
+void Clip(const CellParams& params, C* values, int64_t count) {
   if (params.clip <= 0) return;
-  for (int64_t i = 0; i < count; ++i) values[i] = std::clamp(values[i], -params.clip, params.clip);
+  const C bound = params.clip;
+  for (int64_t i = 0; i < count; ++i) values[i] = std::clamp(values[i], -bound, bound);
 }
 
 }  // namespace
@@ -16,19 +18,21 @@ int GateCount(RecurrentCell cell) {
   return cell == RecurrentCell::kLstm ? 4 : (cell == RecurrentCell::kGru ? 3 : 1);
 }
 
-void StepRnn(const CellParams& params, const CellState& state) {
+template <typename C>
+void StepRnn(const CellParams& params, const CellState<C>& state) {
   const int64_t n = params.hidden;
   for (int64_t i = 0; i < n; ++i) state.hidden[i] = state.input[i] + state.recurrent[i];
   Clip(params, state.hidden, n);
   params.f.Apply(state.hidden, n);
 }
 
-void StepLstm(const CellParams& params, const CellState& state) {
+template <typename C>
+void StepLstm(const CellParams& params, const CellState<C>& state) {
   const int64_t n = params.hidden;
-  float* in = state.scratch;
-  float* out = in + n;
-  float* forget = out + n;
-  float* candidate = forget + n;
+  C* in = state.scratch;
+  C* out = in + n;
+  C* forget = out + n;
+  C* candidate = forget + n;
   for (int64_t i = 0; i < 4 * n; ++i) in[i] = state.input[i] + state.recurrent[i];
   if (state.peephole) {
     for (int64_t i = 0; i < n; ++i) {
@@ -55,23 +59,25 @@ void StepLstm(const CellParams& params, const CellState& state) {
   for (int64_t i = 0; i < n; ++i) state.hidden[i] = out[i] * candidate[i];
 }
 
-void StartGru(const CellParams& params, const CellState& state, float* reset) {
+template <typename C>
+void StartGru(const CellParams& params, const CellState<C>& state, C* reset) {
   const int64_t n = params.hidden;
-  float* gates = state.scratch;
+  C* gates = state.scratch;
   for (int64_t i = 0; i < 2 * n; ++i) gates[i] = state.input[i] + state.recurrent[i];
   Clip(params, gates, 2 * n);
   params.f.Apply(gates, 2 * n);
   for (int64_t i = 0; reset && i < n; ++i) reset[i] = gates[n + i] * state.hidden[i];
 }
 
-void FinishGru(const CellParams& params, const CellState& state, const float* candidate_product) {
+template <typename C>
+void FinishGru(const CellParams& params, const CellState<C>& state, const C* candidate_product) {
   const int64_t n = params.hidden;
-  const float* update = state.scratch;
-  const float* reset = update + n;
-  float* candidate = state.scratch + 2 * n;
-  const float* input = state.input + 2 * n;
+  const C* update = state.scratch;
+  const C* reset = update + n;
+  C* candidate = state.scratch + 2 * n;
+  const C* input = state.input + 2 * n;
   for (int64_t i = 0; i < n; ++i) {
-    candidate[i] = input[i] + (params.linear_before_reset ? reset[i] : 1.0f) * candidate_product[i];
+    candidate[i] = input[i] + (params.linear_before_reset ? reset[i] : C(1)) * candidate_product[i];
   }
   Clip(params, candidate, n);
   params.g.Apply(candidate, n);
@@ -79,5 +85,14 @@ void FinishGru(const CellParams& params, const CellState& state, const float* ca
     state.hidden[i] = (1 - update[i]) * candidate[i] + update[i] * state.hidden[i];
   }
 }
+
+template void StepRnn(const CellParams&, const CellState<float>&);
+template void StepRnn(const CellParams&, const CellState<double>&);
+template void StepLstm(const CellParams&, const CellState<float>&);
+template void StepLstm(const CellParams&, const CellState<double>&);
+template void StartGru(const CellParams&, const CellState<float>&, float*);
+template void StartGru(const CellParams&, const CellState<double>&, double*);
+template void FinishGru(const CellParams&, const CellState<float>&, const float*);
+template void FinishGru(const CellParams&, const CellState<double>&, const double*);
 
 }  // namespace lamina

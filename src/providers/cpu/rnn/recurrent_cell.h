@@ -24,23 +24,28 @@ struct CellParams {
   bool linear_before_reset = false;  // GRU: the reset gate scales the product, not the state
 };
 
-// Everything of one sequence at one step; arrays of `hidden` elements for each gate.
+// Everything of one sequence at one step; arrays of `hidden` elements for each gate. C: float or double.
+template <typename C>
 struct CellState {
-  const float* input = nullptr;      // x W^T + input bias [gates * hidden]
-  const float* recurrent = nullptr;  // h R^T + recurrent bias [gates * hidden]
-  const float* peephole = nullptr;   // LSTM: [3 * hidden] of i, o, f; null: none
-  float* hidden = nullptr;           // [hidden], updated
-  float* cell = nullptr;             // LSTM: [hidden], updated
-  float* scratch = nullptr;          // [gates * hidden]
+  const C* input = nullptr;      // x W^T + input bias [gates * hidden]
+  const C* recurrent = nullptr;  // h R^T + recurrent bias [gates * hidden]
+  const C* peephole = nullptr;   // LSTM: [3 * hidden] of i, o, f; null: none
+  C* hidden = nullptr;           // [hidden], updated
+  C* cell = nullptr;             // LSTM: [hidden], updated
+  C* scratch = nullptr;          // [gates * hidden]
 };
 
 // One step of a cell. For a GRU that resets the state before the product this is FinishGru's business.
-void StepRnn(const CellParams& params, const CellState& state);
-void StepLstm(const CellParams& params, const CellState& state);
+template <typename C>
+void StepRnn(const CellParams& params, const CellState<C>& state);
+template <typename C>
+void StepLstm(const CellParams& params, const CellState<C>& state);
 // Gates z and r into scratch [2 * hidden], and `reset` = r * h [hidden] where the product needs it (else
 // null).
-void StartGru(const CellParams& params, const CellState& state, float* reset);
+template <typename C>
+void StartGru(const CellParams& params, const CellState<C>& state, C* reset);
 // The candidate from `candidate_product` (of h or of the reset state) [hidden], and the step's result.
-void FinishGru(const CellParams& params, const CellState& state, const float* candidate_product);
+template <typename C>
+void FinishGru(const CellParams& params, const CellState<C>& state, const C* candidate_product);
 
 }  // namespace lamina

@@ -349,7 +349,7 @@ TEST(Lstm, SequenceLengthsAndReverse) {
     }
   }
   for (const bool constant : {false, true}) {
-    for (const DataType type : {DataType::kFloat, DataType::kFloat16}) {
+    for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kDouble}) {
       OpTester test("LSTM", 22);
       test.Attr("direction", "bidirectional").Attr("hidden_size", 1);
       test.FloatInput(type, {3, 2, 1}, {1, -1, 2, 0.5, 3, 9});
@@ -361,6 +361,56 @@ TEST(Lstm, SequenceLengthsAndReverse) {
       }
       test.AbsentInput().Input<int32_t>({2}, {3, 2});
       test.FloatOutput(type, {3, 2, 2, 1}, y).FloatOutput(type, {2, 2, 1}, last);
+      test.Run();
+    }
+  }
+}
+
+// A GRU and an RNN of two steps, computed by hand from their formulas.
+TEST(Gru, BothWaysToReset) {
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  const double w[3] = {0.5, -0.25, 0.75};  // z r h
+  const double r[3] = {0.1, 0.2, -0.3};
+  const double b[6] = {0.1, 0.2, 0.3, -0.1, -0.2, 0.5};
+  for (const int resets_last : {0, 1}) {
+    std::vector<double> y;
+    double h = 0;
+    for (const double x : {1.0, -2.0}) {
+      const double z = sigmoid(w[0] * x + b[0] + r[0] * h + b[3]);
+      const double reset = sigmoid(w[1] * x + b[1] + r[1] * h + b[4]);
+      const double product = resets_last ? reset * (r[2] * h + b[5]) : r[2] * (reset * h) + b[5];
+      h = (1 - z) * std::tanh(w[2] * x + b[2] + product) + z * h;
+      y.push_back(h);
+    }
+    for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+      OpTester test("GRU", 22);
+      test.Attr("hidden_size", 1).Attr("linear_before_reset", resets_last);
+      test.FloatInput(type, {2, 1, 1}, {1, -2}).FloatInput(type, {1, 3, 1}, {w[0], w[1], w[2]});
+      test.FloatInput(type, {1, 3, 1}, {r[0], r[1], r[2]});
+      test.FloatInput(type, {1, 6}, {b[0], b[1], b[2], b[3], b[4], b[5]});
+      test.FloatOutput(type, {2, 1, 1, 1}, y).FloatOutput(type, {1, 1, 1}, {h});
+      test.Run();
+    }
+  }
+}
+
+TEST(Rnn, ActivationsOfEveryType) {
+  struct Case {
+    const char* name;
+    double (*function)(double);
+  };
+  for (const Case& activation : {Case{"Tanh", [](double v) { return std::tanh(v); }},
+                                 Case{"Relu", [](double v) { return std::max(v, 0.0); }},
+                                 Case{"Softsign", [](double v) { return v / (1 + std::abs(v)); }}}) {
+    const double first = activation.function(0.5);
+    const double second = activation.function(0.5 * -3 + 0.25 * first);
+    for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kDouble}) {
+      OpTester test("RNN", 22);
+      test.Attr("hidden_size", 1).Attr("activations", std::vector<std::string>{activation.name});
+      test.FloatInput(type, {2, 1, 1}, {1, -3})
+          .FloatInput(type, {1, 1, 1}, {0.5})
+          .FloatInput(type, {1, 1, 1}, {0.25});
+      test.FloatOutput(type, {2, 1, 1, 1}, {first, second}).FloatOutput(type, {1, 1, 1}, {second});
       test.Run();
     }
   }
