@@ -258,7 +258,7 @@ Result<std::optional<Activation>> FusedActivation(const NodeInfo& node) {
 }
 
 void RegisterActivationKernels(KernelRegistry& registry) {
-  const auto add = [&](const char* name, int since, TypeSet types, KernelCreateFunc create,
+  const auto add = [&](const char* name, int since, TypeSet types, const KernelCreateFunc& create,
                        std::string_view domain = "") {
     registry.Add(KernelDef(name, domain).Since(since).Input(0, types).Output(0, types).MayInplace(0, 0),
                  create);
