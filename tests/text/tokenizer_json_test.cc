@@ -257,6 +257,20 @@ void Damage(uint32_t seed, int rounds) {
 TEST(TokenizerJson, DamagedFilesAreRefusedOrWork) { Damage(1, 1500); }
 TEST(TokenizerJsonFull, DamagedFilesAreRefusedOrWork) { Damage(2, 200'000); }
 
+TEST(TokenizerJson, FilesThatAreNotUtf8AreRefused) {
+  for (const std::string& json :
+       {std::string("{\"model\": {\"x\xFF\": 1, \"type\": \"WordLevel\", \"vocab\": {\"a\": 0}}}"),
+        std::string("{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\xFF\": 0}}}"),
+        std::string("{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"\xC3 b\"]}}"),
+        std::string("{\"version\": \"\xE4\xBD\", \"model\": [}")}) {
+    const Result<Tokenizer> tokenizer = Tokenizer::FromJson(json);
+    ASSERT_FALSE(tokenizer.ok()) << json;
+    EXPECT_EQ(tokenizer.status().code(), StatusCode::kInvalidModel);
+    EXPECT_NE(tokenizer.status().message().find("not valid UTF-8"), std::string::npos)
+        << tokenizer.status().ToString();
+  }
+}
+
 TEST(TokenizerJson, TruncatedFilesAreRefused) {
   const std::string rich = RichTokenizer();
   for (size_t length = 0; length < rich.size(); ++length) {

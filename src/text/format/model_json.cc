@@ -201,7 +201,11 @@ Status ReadModelDescription(JsonReader& reader, ModelDescription& description) {
     } else {
       LAMINA_ASSIGN_OR_RETURN(const std::string_view value, reader.RawValue());
       if (description.other_fields.size() > 1) description.other_fields += ',';
-      description.other_fields.append(nlohmann::json(key).dump()).append(":").append(value);
+      // Whether the document is valid UTF-8 may not be known yet.
+      description.other_fields
+          .append(nlohmann::json(key).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
+          .append(":")
+          .append(value);
     }
   }
   description.other_fields += '}';
