@@ -590,9 +590,10 @@ struct LaminaKernelImpl {
   /* --- Since version 2 --- */
 
   /* Scratch slots for everything that `node` admits. `input_shapes` [num_inputs] are those of
-   * Node_GetInputShape, null where no bound is known; a kernel that needs such a bound returns UNSUPPORTED
-   * and is given the usual reserve. Fills slots[0, *num_slots), at most `max_slots`, which the host
-   * allocated. A slot id that is out of range or there twice fails the load. */
+   * Node_GetInputShape, null where no bound is known; a kernel that needs such a bound returns UNSUPPORTED,
+   * and then, as where this function is missing, gets a reserve: half of the node's outputs and constants.
+   * Fills slots[0, *num_slots), at most `max_slots`, which the host allocated. A slot id that is out of range
+   * or there twice fails the load. */
   LAMINA_EP_FUNCTION(DeclareWorkspaceRequirements, LaminaKernelImpl* kernel, const LaminaNode* node,
                      const int64_t* const* input_shapes, const size_t* input_shape_ranks, size_t num_inputs,
                      LaminaWorkspaceSlot* slots, size_t max_slots, size_t* num_slots);

@@ -37,7 +37,7 @@ class PluginKernel : public Kernel {
   Status DeclareWorkspaceRequirements(const NodeInfo& node,
                                       WorkspaceRequirements& requirements) const override {
     const auto declare = EntrySince(2, impl_, &LaminaKernelImpl::DeclareWorkspaceRequirements);
-    if (!declare) return Status();
+    if (!declare) return UnsupportedError("{}: the kernel declares no workspace", device_);
     const LaminaNode abi_node(node, devices_);
     std::vector<const int64_t*> shapes;
     std::vector<size_t> ranks;
