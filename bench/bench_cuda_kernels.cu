@@ -9,6 +9,7 @@
 // fit the cache.
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <vector>
 
 #include "providers/cuda/device/platform.cuh"
@@ -192,16 +193,16 @@ void FourBits(int64_t m, int64_t n, int64_t k) {
   cudaFree(unpack.out);
 }
 
-// One token of a sequence, its way into the cache included.
-void AttentionStep(int past) {
-  constexpr int kHeads = 32, kKvHeads = 8, kSize = 128;
+constexpr int kHeads = 32, kKvHeads = 8;
+
+AttentionStepArguments MakeAttentionStep(int past, int head_size) {
   const int capacity = past + 1;
   AttentionStepArguments step = {};
   AttentionTokensArguments& tokens = step.tokens;
   AttentionArguments& attention = step.attention;
-  const int64_t plane_bytes = int64_t{kKvHeads} * capacity * kSize * 2;
+  const int64_t plane_bytes = int64_t{kKvHeads} * capacity * head_size * 2;
   for (KvPlaneArguments* plane : {&attention.cache.key, &attention.cache.value}) {
-    *plane = {Device(plane_bytes, true), plane_bytes, int64_t{capacity} * kSize * 2, kSize * 2};
+    *plane = {Device(plane_bytes, true), plane_bytes, int64_t{capacity} * head_size * 2, head_size * 2};
   }
   attention.cache.blocks_per_sequence = 1;
   attention.cache.block_tokens = attention.cache.capacity_tokens = capacity;
@@ -212,32 +213,132 @@ void AttentionStep(int past) {
   attention.batch = tokens.batch = attention.sequence = tokens.sequence = 1;
   attention.heads = tokens.heads = kHeads;
   attention.kv_heads = tokens.kv_heads = kKvHeads;
-  attention.head_size = attention.value_head_size = tokens.head_size = tokens.value_head_size = kSize;
-  tokens.query = Device((kHeads + 2 * kKvHeads) * kSize * 2, true);
-  tokens.key = static_cast<const char*>(tokens.query) + kHeads * kSize * 2;
-  tokens.value = static_cast<const char*>(tokens.key) + kKvHeads * kSize * 2;
-  tokens.query_strides = tokens.key_strides = tokens.value_strides = {0, 0, kSize};
-  tokens.cos = Device(int64_t{capacity} * kSize, true);
-  tokens.sin = Device(int64_t{capacity} * kSize, true);
+  attention.head_size = attention.value_head_size = tokens.head_size = tokens.value_head_size = head_size;
+  tokens.query = Device((kHeads + 2 * kKvHeads) * head_size * 2, true);
+  tokens.key = static_cast<const char*>(tokens.query) + kHeads * head_size * 2;
+  tokens.value = static_cast<const char*>(tokens.key) + kKvHeads * head_size * 2;
+  tokens.query_strides = tokens.key_strides = tokens.value_strides = {0, 0, head_size};
+  tokens.cos = Device(int64_t{capacity} * head_size, true);
+  tokens.sin = Device(int64_t{capacity} * head_size, true);
   tokens.cache_rows = capacity;
-  tokens.pairs = kSize / 2;
+  tokens.pairs = head_size / 2;
   tokens.position = RotaryPosition::kFromPast;
   tokens.cache = attention.cache;
   tokens.lengths = attention.lengths;
-  attention.out = Device(kHeads * kSize * 2, true);
-  attention.out_strides = {0, 0, kSize};
+  attention.out = Device(kHeads * head_size * 2, true);
+  attention.out_strides = {0, 0, head_size};
   attention.scale = 0.088f;
   attention.window_left = -1;
   attention.splits = 32;
-  attention.workspace = static_cast<float*>(Device(int64_t{kHeads} * 32 * (kSize + 2) * 4, true));
+  attention.workspace = static_cast<float*>(Device(int64_t{kHeads} * 32 * (head_size + 2) * 4, true));
+  return step;
+}
+
+// One token of a sequence, its way into the cache included.
+void AttentionStep(int past, int splits) {
+  AttentionStepArguments step = MakeAttentionStep(past, 128);
+  step.attention.splits = splits;
   const double time =
       Time(9, 20, [&](int) { Check(KernelTable().attention_step(target, step), "attention_step"); });
-  std::printf("attention step after %5d  %8.1f us  %7.1f GB/s\n", past, time,
-              2.0 * static_cast<double>(plane_bytes) / time / 1e3);
+  std::printf("attention step after %5d, %2d splits  %8.1f us  %7.1f GB/s\n", past, splits, time,
+              4.0 * kKvHeads * (past + 1) * 128 / time / 1e3);
+}
+
+// What a layer of a decoder does for one token, several layers one after the other: weights of their own
+// each.
+struct LayerShape {
+  int64_t hidden;
+  int64_t ffn;
+  bool four_bits;
+};
+
+void Layer(const LayerShape& shape) {
+  constexpr int kLayers = 16;
+  const int64_t head_size = shape.hidden / kHeads;
+  const int64_t qkv = (kHeads + 2 * kKvHeads) * head_size;
+  struct Weights {
+    int64_t n;
+    int64_t k;
+    char* data = nullptr;
+  };
+  Weights weights[] = {{qkv, shape.hidden},
+                       {shape.hidden, shape.hidden},
+                       {2 * shape.ffn, shape.hidden},
+                       {shape.hidden, shape.ffn}};
+  const auto bytes_of = [&](const Weights& w) {
+    return shape.four_bits ? static_cast<int64_t>(FourBitsPackedBytes(w.n, w.k, 32, false)) : w.n * w.k * 2;
+  };
+  int64_t layer_bytes = 0;
+  for (Weights& w : weights) {
+    w.data = static_cast<char*>(Device(bytes_of(w) * kLayers, true));
+    layer_bytes += bytes_of(w);
+  }
+  void* hidden = Device(shape.hidden * 2, true);
+  void* wide = Device(2 * shape.ffn * 2, true);
+  void* narrow = Device(shape.ffn * 2, true);
+  void* projected = Device(shape.hidden * 2, true);
+  const AttentionStepArguments step = MakeAttentionStep(127, static_cast<int>(head_size));
+  const auto multiply = [&](int which, int layer, const void* x, void* y) {
+    const Weights& w = weights[which];
+    const char* data = w.data + bytes_of(w) * layer;
+    if (shape.four_bits) {
+      FourBitsProductArguments arguments = {x, y, 1, w.n, w.k, nullptr, data, 32, 0};
+      Check(KernelTable().four_bits_product(target, arguments), "four_bits_product");
+      return;
+    }
+    ProductArguments arguments = {};
+    arguments.type = ElementType::kFloat16;
+    arguments.x = x;
+    arguments.b = data;
+    arguments.y = y;
+    arguments.m = 1;
+    arguments.n = arguments.y_stride = w.n;
+    arguments.k = arguments.packed_k = arguments.x_stride = w.k;
+    arguments.alpha = 1;
+    Check(KernelTable().product(target, arguments), "product");
+  };
+  NormArguments norm = {};
+  norm.type = norm.scale_type = ElementType::kFloat16;
+  norm.rows = norm.skip_rows = 1;
+  norm.hidden = shape.hidden;
+  norm.x = projected;
+  norm.skip = norm.sum = hidden;
+  norm.scale = Device(shape.hidden * 2, true);
+  norm.y = projected;
+  norm.epsilon = 1e-5f;
+  norm.rms = 1;
+  BinaryArguments activation = {};
+  activation.op = BinaryOp::kSwiGlu;
+  activation.type = ElementType::kFloat16;
+  activation.a = wide;
+  activation.b = static_cast<char*>(wide) + shape.ffn * 2;
+  activation.y = narrow;
+  activation.alpha = 1;
+  activation.loops.rank = 1;
+  activation.loops.count = activation.loops.dims[0] = static_cast<uint32_t>(shape.ffn);
+  activation.loops.strides[0][0] = activation.loops.strides[1][0] = 1;
+  for (const int left_out : {0, 1, 2, 3, 4}) {
+    const double time = Time(9, kLayers, [&](int layer) {
+      if (left_out < 3) Check(KernelTable().norm(target, norm), "norm");
+      multiply(0, layer, projected, const_cast<void*>(step.tokens.query));
+      if (left_out < 1) Check(KernelTable().attention_step(target, step), "attention_step");
+      if (left_out < 4) multiply(1, layer, step.attention.out, projected);
+      if (left_out < 3) Check(KernelTable().norm(target, norm), "norm");
+      multiply(2, layer, projected, wide);
+      if (left_out < 2) Check(KernelTable().binary(target, activation), "binary");
+      multiply(3, layer, narrow, projected);
+    });
+    const char* const kWithout[] = {"", ", no attention", ", nor activation", ", nor norms", ", nor output"};
+    const int64_t bytes = layer_bytes - (left_out == 4 ? bytes_of(weights[1]) : 0);
+    std::printf("layer of %ld, %s%-16s %8.1f us  %7.1f GB/s\n", static_cast<long>(shape.hidden),
+                shape.four_bits ? "int4" : "fp16", kWithout[left_out], time,
+                static_cast<double>(bytes) / time / 1e3);
+  }
+  for (Weights& w : weights) cudaFree(w.data);
 }
 
 void Attention(int sequence, int past, int splits) {
-  constexpr int kHeads = 32, kKvHeads = 8, kSize = 128;
+  constexpr int kSize = 128;
   const int capacity = past + sequence;
   AttentionArguments arguments = {};
   arguments.type = ElementType::kFloat16;
@@ -290,8 +391,10 @@ void Norm() {
 }  // namespace
 }  // namespace lamina::cuda
 
-int main() {
+// `layers`: only those.
+int main(int argc, char** argv) {
   using namespace lamina::cuda;
+  const bool only_layers = argc > 1 && std::string_view(argv[1]) == "layers";
   cudaDeviceProp properties;
   Check(cudaGetDeviceProperties(&properties, 0), "looking for a GPU");
   target.multiprocessors = properties.multiProcessorCount;
@@ -301,6 +404,11 @@ int main() {
   target.stream = stream;
   std::printf("%s\n", properties.name);
   Bandwidth();
+  for (const LayerShape& shape :
+       {LayerShape{4096, 14336, true}, {4096, 14336, false}, {2048, 8192, false}, {2048, 8192, true}}) {
+    Layer(shape);
+  }
+  if (only_layers) return 0;
   for (const auto& [n, k] : {std::pair{4096, 4096},
                              {1024, 4096},
                              {14336, 4096},
@@ -315,7 +423,9 @@ int main() {
   FourBits(8, 4096, 4096);
   FourBits(1, 28672, 4096);
   FourBits(1, 6144, 4096);
-  for (const int past : {127, 1023, 4095}) AttentionStep(past);
+  for (const int past : {127, 1023, 4095}) {
+    for (const int splits : {1, 8}) AttentionStep(past, splits);
+  }
   Product(512, 4096, 4096);
   Product(512, 14336, 4096);
   Product(4096, 4096, 4096);

@@ -182,6 +182,7 @@ int LaunchOverlapped(const LaunchTarget& target, void (*kernel)(Parameters...), 
 }
 
 inline bool HasClusters(const LaunchTarget&) { return false; }
+inline bool HasCopyEngine(const LaunchTarget&) { return true; }
 template <typename... Parameters, typename... Arguments>
 int LaunchClusters(const LaunchTarget&, void (*)(Parameters...), dim3, unsigned, unsigned,
                    const Arguments&...) {

@@ -86,4 +86,13 @@ __device__ inline void UnpackFragment(uint32_t word, const FourBitsOffsets& offs
   a[3] = bits(__hfma2(pair((upper & kHigh) | kExponent), sixteenth, offsets.high));
 }
 
+// Calls launch<kBlocks, kZeros>().
+template <typename F>
+int ByTile(int32_t block_size, int32_t has_zeros, F launch) {
+  if (block_size == 32) {
+    return has_zeros != 0 ? launch.template operator()<2, true>() : launch.template operator()<2, false>();
+  }
+  return has_zeros != 0 ? launch.template operator()<1, true>() : launch.template operator()<1, false>();
+}
+
 }  // namespace lamina::cuda

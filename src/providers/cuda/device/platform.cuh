@@ -125,6 +125,15 @@ __device__ inline uint4 LoadOnce(const void* source) {
 
 // ---- Kernels that begin while the one before ends (LaunchOverlapped)
 
+// Kernels with one block on each multiprocessor that stays for a whole product. They take so much shared
+// memory that a multiprocessor never has two such blocks: where one did, it would have twice the work of
+// others. The next such kernel's block comes where one leaves, and fetches its weights while small kernels in
+// between are at work, for whose blocks there is room.
+constexpr int64_t kStreamedBytes = int64_t{192} << 10;
+constexpr int64_t kStreamedMinBytes = int64_t{120} << 10;
+// Blocks whose registers a multiprocessor must have: one of these kernels and two of a small one.
+constexpr int kBlocksOfRegisters = 3;
+
 // Until here nothing may be read or written that other kernels of the run write or read.
 __device__ inline void AwaitPrevious() {
 #if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
@@ -138,20 +147,23 @@ __device__ inline void AllowNext() {
 #endif
 }
 
-// ---- Copies into shared memory by the copy engine of a multiprocessor
+// ---- Copies into shared memory by the copy engine of a multiprocessor (HasCopyEngine)
 
-#if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
-
-// Tells when a copy has come. One thread starts copies; all may wait.
+// Tells when a copy has come. One lane of a warp starts copies; the whole warp waits.
 class CopyBarrier {
  public:
-  // By the thread that starts copies, before it does; others see it after a barrier of threads.
+  // By the lane that starts copies, before it does; others see it after a barrier of threads.
   __device__ void Init() {
+#if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address()) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
   }
   // Both sides and the size are aligned to 16 bytes.
   __device__ void Copy(void* shared, const void* source, uint32_t bytes) {
+#ifdef LAMINA_CUDA_EMULATION
+    memcpy(shared, source, bytes);
+#elif __CUDA_ARCH__ >= 900
     const auto destination = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes)
                  : "memory");
@@ -160,9 +172,14 @@ class CopyBarrier {
             destination),
         "l"(source), "r"(bytes), "r"(address())
         : "memory");
+#endif
   }
   // For the copies in turn: parity 0, 1, 0, ...
   __device__ void Wait(uint32_t parity) {
+#ifdef LAMINA_CUDA_EMULATION
+    static_cast<void>(parity);
+    __syncwarp();  // the lane that copies has done it
+#elif __CUDA_ARCH__ >= 900
     asm volatile(
         "{\n"
         ".reg .pred done;\n"
@@ -172,38 +189,55 @@ class CopyBarrier {
         "}\n" ::"r"(address()),
         "r"(parity)
         : "memory");
+#endif
   }
 
  private:
+#ifndef LAMINA_CUDA_EMULATION
   __device__ uint32_t address() const { return static_cast<uint32_t>(__cvta_generic_to_shared(&state_)); }
+#endif
   uint64_t state_;
 };
 
-#endif
+// A ring of copies of one warp: each stage is filled again when it was read. Turns go round and round.
+struct RingTurn {
+  int stage = 0;
+  uint32_t parity = 0;
+  __device__ void Next(int stages) {
+    if (++stage < stages) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
 
 // ---- Clusters: blocks that run at the same time and read each other's shared memory
 
 constexpr int kMaxClusterBlocks = 8;  // on every device that has clusters
 
-// All threads of all blocks of the cluster have come here, and what they wrote to shared memory is seen.
-__device__ inline void SyncCluster() {
+// All threads of all blocks of the cluster have come to the first; from the second on what they wrote before
+// to shared memory, of whatever block, is seen. Threads may do other things in between.
+__device__ inline void ArriveAtCluster() {
 #if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+__device__ inline void AwaitCluster() {
+#if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
-// What block `rank` of the cluster has where this block has `shared`.
-__device__ inline float LoadFromCluster(const float* shared, int rank) {
+// Writes where block `rank` of the cluster has what this block has at `shared`. Aligned to 16 bytes.
+__device__ inline void StoreToCluster(float* shared, int rank, const Pack<float, 4>& values) {
 #if !defined(LAMINA_CUDA_EMULATION) && __CUDA_ARCH__ >= 900
   const auto own = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   uint32_t address = 0;
-  float value = 0;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own), "r"(rank));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
-  return value;
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(values.values[0]),
+               "f"(values.values[1]), "f"(values.values[2]), "f"(values.values[3])
+               : "memory");
 #else
   static_cast<void>(rank);
-  return *shared;
+  StorePack<4>(shared, values);
 #endif
 }
 
@@ -379,29 +413,41 @@ inline bool CanOverlap(const LaunchTarget& target) {
 }
 
 inline bool HasClusters(const LaunchTarget& target) { return CanOverlap(target); }
+inline bool HasCopyEngine(const LaunchTarget& target) { return CanOverlap(target); }
+
+// Kernels that overlap agree on the division of a multiprocessor's memory into shared memory and cache: where
+// it changes, one waits for the other.
+inline cudaLaunchAttribute MostSharedMemory() {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+  attribute.val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+  return attribute;
+}
+inline cudaLaunchAttribute Overlap() {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  return attribute;
+}
 
 // As LaunchOverlapped, in clusters of `cluster` blocks along x. REQUIRES: HasClusters.
 template <typename... Parameters, typename... Arguments>
 int LaunchClusters(const LaunchTarget& target, void (*kernel)(Parameters...), dim3 grid, unsigned cluster,
                    unsigned threads, const Arguments&... arguments) {
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim.x = cluster;
-  attributes[1].val.clusterDim.y = 1;
-  attributes[1].val.clusterDim.z = 1;
-  return LaunchWith(target, kernel, {grid, threads, 0}, attributes, 2, arguments...);
+  cudaLaunchAttribute attributes[3] = {Overlap(), MostSharedMemory(), {}};
+  attributes[2].id = cudaLaunchAttributeClusterDimension;
+  attributes[2].val.clusterDim.x = cluster;
+  attributes[2].val.clusterDim.y = 1;
+  attributes[2].val.clusterDim.z = 1;
+  return LaunchWith(target, kernel, {grid, threads, 0}, attributes, 3, arguments...);
 }
 
 // For kernels whose threads all call AwaitPrevious: they may begin while the kernel before is under way.
 template <typename... Parameters, typename... Arguments>
 int LaunchOverlapped(const LaunchTarget& target, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
                      size_t shared_bytes, const Arguments&... arguments) {
-  cudaLaunchAttribute overlap = {};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  return LaunchWith(target, kernel, {grid, threads, shared_bytes}, &overlap, CanOverlap(target) ? 1u : 0u,
+  cudaLaunchAttribute attributes[2] = {Overlap(), MostSharedMemory()};
+  return LaunchWith(target, kernel, {grid, threads, shared_bytes}, attributes, CanOverlap(target) ? 2u : 0u,
                     arguments...);
 }
 

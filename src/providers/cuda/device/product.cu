@@ -134,7 +134,10 @@ int LaunchBatchedProduct(const LaunchTarget& target, const BatchedProductArgumen
 
 int LaunchProduct(const LaunchTarget& target, const ProductArguments& arguments) {
   if (arguments.m == 0 || arguments.n == 0) return 0;
-  if (arguments.m <= kMaxVectorRows) return LaunchVectorProduct(target, arguments);
+  if (arguments.m <= kMaxVectorRows) {
+    const int error = LaunchStreamedProduct(target, arguments);
+    return error == kErrorNotSupported ? LaunchVectorProduct(target, arguments) : error;
+  }
   if (arguments.workspace) {
     bool done = false;
     const int error = LaunchLibraryProduct(target, arguments, &done);

@@ -7,6 +7,9 @@ namespace lamina::cuda {
 
 // Few rows; see product_vector.cu.
 int LaunchVectorProduct(const LaunchTarget& target, const ProductArguments& arguments);
+// The same by the copy engine; kErrorNotSupported where there is none or x does not fit into shared memory:
+// nothing was launched then. See product_stream.cu.
+int LaunchStreamedProduct(const LaunchTarget& target, const ProductArguments& arguments);
 // Many rows by the matrix units; float16 and bfloat16. See product_tiles.cu.
 int LaunchTileProduct(const LaunchTarget& target, const ProductArguments& arguments);
 // The same by the vendor's library, with the workspace of the arguments. Nothing is launched and `done` is
