@@ -21,7 +21,7 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
 constexpr int kWidth = 8;  // channels of one 16-byte access, those of a lane
-constexpr int kAhead = 2;  // keys of a lane that are under way at once
+constexpr int kAhead = 4;  // keys of a lane that are under way at once
 
 // What the warps of the kBlocks blocks of the cluster send for the channels that this block merges: of warp w
 // of block r, in place r * kWarps + w. kSize: the head size rounded up to 64 or 128 channels.
@@ -194,7 +194,7 @@ __device__ inline Merged MergeChannel(const Memory& memory, int o, float sink) {
 
 // kBlocks: all runs of keys, whose blocks are a cluster; 0: there are no clusters.
 template <typename T, int kSize, int kBlocks>
-__global__ void __launch_bounds__(kThreads, kBlocksOfRegisters) AttendStep(AttentionStepArguments step) {
+__global__ void __launch_bounds__(kThreads, 2) AttendStep(AttentionStepArguments step) {
   using Memory = StepMemory<kSize, kBlocks == 0 ? 1 : kBlocks>;
   constexpr bool kCluster = kBlocks > 0;
   constexpr int kLanesOfKey = kSize / kWidth;

@@ -229,7 +229,7 @@ __device__ inline void MultiplyTileByOne(const TileOfLane<kBlocks, kZeros>& of_l
 // kUsed: rows of x. Dynamic shared memory: [kStreamWarps][stages][kTilesOfStage] tiles, then where kUsed is 1
 // x [k].
 template <int kBlocks, bool kZeros, int kUsed>
-__global__ void __launch_bounds__(kStreamWarps* kWarp, kBlocksOfRegisters)
+__global__ void __launch_bounds__(kStreamWarps* kWarp, 3)
     StreamedProduct(FourBitsProductArguments arguments, int row_tiles, int stages) {
   using Tile = TileOfLane<kBlocks, kZeros>;
   constexpr int kStageBytes = kTilesOfStage * Tile::kBytes;
@@ -295,7 +295,9 @@ __global__ void __launch_bounds__(kStreamWarps* kWarp, kBlocksOfRegisters)
       for (int first = begin; first < end; first += kTilesOfStage) {
         barriers[warp][turn.stage].Wait(turn.parity);
         const uint8_t* stage = ring + turn.stage * kStageBytes;
-        const auto multiply = [&](int j) {
+#pragma unroll
+        for (int j = 0; j < kTilesOfStage; ++j) {
+          if (first + j >= end) continue;
           Tile of_lane;
           of_lane.LoadShared(stage + j * Tile::kBytes, lane);
           if constexpr (kUsed == 1) {
@@ -305,13 +307,6 @@ __global__ void __launch_bounds__(kStreamWarps* kWarp, kBlocksOfRegisters)
             if (has_column) LoadTileInputs<Inputs::kExact>(x, first + j, arguments.k, inputs);
             MultiplyTile(of_lane, inputs, sums);
           }
-        };
-        if (first + kTilesOfStage <= end) {  // without a branch for each, so that they overlap
-#pragma unroll
-          for (int j = 0; j < kTilesOfStage; ++j) multiply(j);
-        } else {
-#pragma unroll 1
-          for (int j = 0; first + j < end; ++j) multiply(j);
         }
         __syncwarp();  // all lanes have read the stage
         start(turn.stage);

@@ -131,8 +131,6 @@ __device__ inline uint4 LoadOnce(const void* source) {
 // between are at work, for whose blocks there is room.
 constexpr int64_t kStreamedBytes = int64_t{192} << 10;
 constexpr int64_t kStreamedMinBytes = int64_t{120} << 10;
-// Blocks whose registers a multiprocessor must have: one of these kernels and two of a small one.
-constexpr int kBlocksOfRegisters = 3;
 
 // Until here nothing may be read or written that other kernels of the run write or read.
 __device__ inline void AwaitPrevious() {
@@ -413,7 +411,11 @@ inline bool CanOverlap(const LaunchTarget& target) {
 }
 
 inline bool HasClusters(const LaunchTarget& target) { return CanOverlap(target); }
-inline bool HasCopyEngine(const LaunchTarget& target) { return CanOverlap(target); }
+// Devices of consumers (12.0) have the engine, and half of the shared memory that kernels with rings take.
+inline bool HasCopyEngine(const LaunchTarget& target) {
+  constexpr int kHalfTheMemory = 120;
+  return CanOverlap(target) && target.compute_capability < kHalfTheMemory;
+}
 
 // Kernels that overlap agree on the division of a multiprocessor's memory into shared memory and cache: where
 // it changes, one waits for the other.

@@ -49,7 +49,7 @@ __device__ inline void StageRows(const ProductArguments& arguments, int64_t firs
 
 // `splits` warps share a row. Dynamic shared memory: x [kInputs, packed_k], then [kWarps][stages] stages.
 template <typename T, int kInputs>
-__global__ void __launch_bounds__(kWarps* kWarp, kBlocksOfRegisters)
+__global__ void __launch_bounds__(kWarps* kWarp, 2)
     StreamedRows(ProductArguments arguments, int stages, int splits) {
   constexpr int kWidth = kPackBytes / static_cast<int>(sizeof(T));
   __shared__ float partial[2][kWarps][kInputs];
