@@ -56,7 +56,7 @@ TestKernelContext::TestKernelContext(const TestNode& node, const KernelDef& def,
 
 Status TestKernelContext::Prepare(const Kernel& kernel) {
   WorkspaceRequirements requirements;
-  const Status declared = kernel.DeclareWorkspaceRequirements(node_, requirements);
+  Status declared = kernel.DeclareWorkspaceRequirements(node_, requirements);
   if (!declared.ok() && declared.code() != StatusCode::kUnsupported) return declared;
   for (const WorkspaceRequirement& slot : requirements.slots()) {
     scratch_[static_cast<size_t>(slot.slot_id)] = std::make_unique<GuardedBuffer>(slot.size_bytes, 256);

@@ -159,12 +159,13 @@ TEST(TokenizerJson, MayBeUsedByManyThreads) {
   const std::vector<TokenId> expected = *tokenizer.Encode(text);
   std::vector<std::thread> threads;
   std::vector<int> equal(4);
-  for (size_t t = 0; t < equal.size(); ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 50; ++i)
-        equal[t] += *tokenizer.Encode(text) == expected && *tokenizer.Encode("abc") == std::vector<TokenId>{4}
-                        ? 1
-                        : 0;
+  for (int& count : equal) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        const bool both =
+            *tokenizer.Encode(text) == expected && *tokenizer.Encode("abc") == std::vector<TokenId>{4};
+        count += both ? 1 : 0;
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();

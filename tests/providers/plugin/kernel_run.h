@@ -28,7 +28,7 @@ inline Result<KernelRun> RunOn(const KernelRegistry& kernels, const TestNode& no
   if (run.has_estimate) LAMINA_RETURN_IF_ERROR(info->workspace_estimate_func(node, &run.estimated_bytes));
   LAMINA_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, info->create(node));
   WorkspaceRequirements requirements;
-  const Status declared = kernel->DeclareWorkspaceRequirements(node, requirements);
+  Status declared = kernel->DeclareWorkspaceRequirements(node, requirements);
   if (!declared.ok() && declared.code() != StatusCode::kUnsupported) return declared;
   run.workspace.assign(requirements.slots().begin(), requirements.slots().end());
   for (int input = 0; input < node.num_inputs(); ++input) {
