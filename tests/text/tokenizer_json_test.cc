@@ -159,6 +159,7 @@ TEST(TokenizerJson, MayBeUsedByManyThreads) {
   const std::vector<TokenId> expected = *tokenizer.Encode(text);
   std::vector<std::thread> threads;
   std::vector<int> equal(4);
+  threads.reserve(equal.size());
   for (int& count : equal) {
     threads.emplace_back([&] {
       for (int i = 0; i < 50; ++i) {
