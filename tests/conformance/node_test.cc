@@ -27,7 +27,7 @@ class NodeConformance : public ::testing::Test {
   // Every `stride`-th case passes without the given rewrites.
   static void ExpectPassWithout(const std::string& disabled_rewrites, size_t stride) {
     const std::shared_ptr<Env> env = *Env::Create({.num_threads = 2});
-    const std::map<std::string, std::string> expected_failures = ReadExpectedFailures();
+    const std::map<std::string, std::string> expected_failures = cases_->ExpectedFailures();
     for (size_t i = 0; i < cases_->cases().size(); i += stride) {
       const NodeCase& node_case = cases_->cases()[i];
       if (!Wanted(node_case) || expected_failures.contains(node_case.name)) continue;
@@ -44,7 +44,7 @@ std::optional<NodeCases> NodeConformance::cases_;
 
 TEST_F(NodeConformance, AllCasesInSessions) {
   const std::shared_ptr<Env> env = *Env::Create({.num_threads = 2});
-  const std::map<std::string, std::string> expected_failures = ReadExpectedFailures();
+  const std::map<std::string, std::string> expected_failures = cases_->ExpectedFailures();
   int passed = 0;
   int random = 0;
   for (const NodeCase& node_case : cases_->cases()) {
@@ -84,7 +84,7 @@ TEST_F(NodeConformance, AllCasesWithEachRewriteAloneFull) {
 }
 
 TEST_F(NodeConformance, KernelsKeepTheirRules) {
-  const std::map<std::string, std::string> expected_failures = ReadExpectedFailures();
+  const std::map<std::string, std::string> expected_failures = cases_->ExpectedFailures();
   for (const NodeCase& node_case : cases_->cases()) {
     if (!Wanted(node_case) || expected_failures.contains(node_case.name) || !IsSingleNode(node_case))
       continue;
