@@ -37,10 +37,8 @@ class NodeConformance : public ::testing::Test {
     }
   }
 
-  static std::optional<NodeCases> cases_;
+  static inline std::optional<NodeCases> cases_;
 };
-
-std::optional<NodeCases> NodeConformance::cases_;
 
 TEST_F(NodeConformance, AllCasesInSessions) {
   const std::shared_ptr<Env> env = *Env::Create({.num_threads = 2});
