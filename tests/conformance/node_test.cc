@@ -18,18 +18,18 @@ bool Wanted(const NodeCase& node_case) {
 
 class NodeConformance : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { cases_ = NodeCases::Find(); }
-  static void TearDownTestSuite() { cases_.reset(); }
+  static void SetUpTestSuite() { cases = NodeCases::Find(); }
+  static void TearDownTestSuite() { cases.reset(); }
   void SetUp() override {
-    if (!cases_) GTEST_SKIP() << "neither the archive of node tests nor libonnx-testdata is there";
+    if (!cases) GTEST_SKIP() << "neither the archive of node tests nor libonnx-testdata is there";
   }
 
   // Every `stride`-th case passes without the given rewrites.
   static void ExpectPassWithout(const std::string& disabled_rewrites, size_t stride) {
     const std::shared_ptr<Env> env = *Env::Create({.num_threads = 2});
-    const std::map<std::string, std::string> expected_failures = cases_->ExpectedFailures();
-    for (size_t i = 0; i < cases_->cases().size(); i += stride) {
-      const NodeCase& node_case = cases_->cases()[i];
+    const std::map<std::string, std::string> expected_failures = cases->ExpectedFailures();
+    for (size_t i = 0; i < cases->cases().size(); i += stride) {
+      const NodeCase& node_case = cases->cases()[i];
       if (!Wanted(node_case) || expected_failures.contains(node_case.name)) continue;
       const Status status = RunInSession(env, node_case, disabled_rewrites);
       EXPECT_TRUE(status.ok()) << node_case.name << " without '" << disabled_rewrites
@@ -37,15 +37,15 @@ class NodeConformance : public ::testing::Test {
     }
   }
 
-  static inline std::optional<NodeCases> cases_;
+  static inline std::optional<NodeCases> cases;
 };
 
 TEST_F(NodeConformance, AllCasesInSessions) {
   const std::shared_ptr<Env> env = *Env::Create({.num_threads = 2});
-  const std::map<std::string, std::string> expected_failures = cases_->ExpectedFailures();
+  const std::map<std::string, std::string> expected_failures = cases->ExpectedFailures();
   int passed = 0;
   int random = 0;
-  for (const NodeCase& node_case : cases_->cases()) {
+  for (const NodeCase& node_case : cases->cases()) {
     if (!Wanted(node_case)) continue;
     SCOPED_TRACE(node_case.name);
     const Status status = RunInSession(env, node_case);
@@ -58,11 +58,11 @@ TEST_F(NodeConformance, AllCasesInSessions) {
     if (std::getenv("LAMINA_NODE_TEST")) std::cout << node_case.name << ": " << status.ToString() << "\n";
     if (expected == expected_failures.end()) {
       EXPECT_TRUE(status.ok()) << status.ToString();
-    } else if (cases_->complete()) {
+    } else if (cases->complete()) {
       EXPECT_FALSE(status.ok()) << "passes, although expected_failures.txt says: " << expected->second;
     }
   }
-  std::cout << passed << " of " << cases_->cases().size() << " cases pass, " << random
+  std::cout << passed << " of " << cases->cases().size() << " cases pass, " << random
             << " more have random output\n";
 }
 
@@ -82,8 +82,8 @@ TEST_F(NodeConformance, AllCasesWithEachRewriteAloneFull) {
 }
 
 TEST_F(NodeConformance, KernelsKeepTheirRules) {
-  const std::map<std::string, std::string> expected_failures = cases_->ExpectedFailures();
-  for (const NodeCase& node_case : cases_->cases()) {
+  const std::map<std::string, std::string> expected_failures = cases->ExpectedFailures();
+  for (const NodeCase& node_case : cases->cases()) {
     if (!Wanted(node_case) || expected_failures.contains(node_case.name) || !IsSingleNode(node_case))
       continue;
     SCOPED_TRACE(node_case.name);
