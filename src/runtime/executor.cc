@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "memory/bfc_arena.h"
+#include "plan/memory_model.h"
 #include "runtime/node_stats_recorder.h"
 #include "runtime/weight_traffic.h"
 
@@ -190,9 +191,7 @@ class StepContext : public KernelContext {
     const int64_t left_bytes = std::max<int64_t>(reserve.size_bytes - reserve_used_bytes_, 0);
     if (bytes > static_cast<uint64_t>(left_bytes)) return BeyondPlan(slot_id, left_bytes, bytes);
     void* memory = planned.memory + reserve.offset_bytes + reserve_used_bytes_;
-    const auto taken_bytes = static_cast<int64_t>(bytes);
-    reserve_used_bytes_ +=
-        (taken_bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+    reserve_used_bytes_ += static_cast<int64_t>(RoundUpBytes(bytes, kWorkspaceAlignment));
     return memory;
   }
 
@@ -369,7 +368,7 @@ NodeMemoryStats MemoryStatsOf(const Step& step, const StepContext& context, cons
     if (output < 0) continue;
     const Value& value = frame.values[static_cast<size_t>(output)];
     if (!value.is_tensor()) continue;
-    stats.dynamic_bytes += (value.tensor().size_bytes() + kArenaGranule - 1) / kArenaGranule * kArenaGranule;
+    stats.dynamic_bytes += RoundUpBytes(value.tensor().size_bytes(), kArenaGranule);
   }
   stats.temporary_bytes = context.scratch_bytes();
   return stats;
